@@ -1,0 +1,1 @@
+"""The virtual lens, and everything that learns one."""
