@@ -1,0 +1,56 @@
+"""A posed pinhole camera: the one convention inside.
+
+OpenGL axes: x right, y up, the camera looks along −z. `camera_to_world` maps camera to world coordinates. Pixel (column, row)
+has its centre at (column + 0.5, row + 0.5). `depth` is the distance along the optical axis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Camera:
+    """`camera_to_world` float64 (3, 4); focal lengths `fx`, `fy` and principal point `cx`, `cy` in pixels."""
+
+    camera_to_world: np.ndarray
+    fx: float
+    fy: float
+    cx: float
+    cy: float
+    width: int
+    height: int
+
+    @property
+    def position(self) -> np.ndarray:
+        """The centre of the lens in world coordinates, (3,)."""
+        return self.camera_to_world[:, 3]
+
+    @property
+    def forward(self) -> np.ndarray:
+        """The optical axis in world coordinates, unit, (3,)."""
+        return -self.camera_to_world[:, 2]
+
+    def project(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """World points (N, 3) → pixels (N, 2) as (column, row), and depth (N,); depth ≤ 0 is behind the camera."""
+        local = (points - self.position) @ self.camera_to_world[:, :3]
+        depth = -local[:, 2]
+        safe = np.where(np.abs(depth) < 1e-12, 1e-12, depth)
+        pixels = np.stack([self.cx + self.fx * local[:, 0] / safe, self.cy - self.fy * local[:, 1] / safe], axis=-1)
+        return pixels, depth
+
+    def unproject(self, pixels: np.ndarray, depth: np.ndarray) -> np.ndarray:
+        """Pixels (N, 2) as (column, row) at `depth` (N,) along the axis → world points (N, 3)."""
+        x = (pixels[:, 0] - self.cx) / self.fx * depth
+        y = -(pixels[:, 1] - self.cy) / self.fy * depth
+        local = np.stack([x, y, -depth], axis=-1)
+        return local @ self.camera_to_world[:, :3].T + self.position
+
+    def resized(self, width: int, height: int) -> Camera:
+        """The same camera for a picture of another size."""
+        sx, sy = width / self.width, height / self.height
+        return replace(
+            self, fx=self.fx * sx, fy=self.fy * sy, cx=self.cx * sx, cy=self.cy * sy, width=width, height=height
+        )

@@ -1,0 +1,27 @@
+"""Pictures, depth maps and videos on disk. Bad files raise ValueError or OSError with one line that names the file."""
+
+from dofnerf.pictures.files import (
+    atomic,
+    image_size,
+    is_linear,
+    read_image,
+    read_map,
+    write_exr,
+    write_image,
+    write_json,
+    write_map,
+)
+from dofnerf.pictures.video import write_video
+
+__all__ = [
+    "atomic",
+    "image_size",
+    "is_linear",
+    "read_image",
+    "read_map",
+    "write_exr",
+    "write_image",
+    "write_json",
+    "write_map",
+    "write_video",
+]
