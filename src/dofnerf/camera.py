@@ -51,6 +51,4 @@ class Camera:
     def resized(self, width: int, height: int) -> Camera:
         """The same camera for a picture of another size."""
         sx, sy = width / self.width, height / self.height
-        return replace(
-            self, fx=self.fx * sx, fy=self.fy * sy, cx=self.cx * sx, cy=self.cy * sy, width=width, height=height
-        )
+        return replace(self, fx=self.fx * sx, fy=self.fy * sy, cx=self.cx * sx, cy=self.cy * sy, width=width, height=height)

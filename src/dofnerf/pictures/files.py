@@ -1,8 +1,8 @@
 """Read and write single pictures.
 
 A picture in memory is a float32 array (H, W, 3), 0..1 in display space; EXR files hold linear light and come back as they
-are (see `is_linear`). A map (depth or disparity) is float32 (H, W). Every write goes to a temporary file beside the target and is
-renamed at the end, so an interrupted write never leaves half a file and never harms the one that was there.
+are (see `is_linear`). A map (depth or disparity) is float32 (H, W). Every write goes to a temporary file beside the target
+and is renamed at the end, so an interrupted write never leaves half a file and never harms the one that was there.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ def read_image(path: Path | str, orient: bool = False) -> np.ndarray:
     if suffix == ".exr":
         channels = _read_exr(path)
         if not {"R", "G", "B"} <= channels.keys():
-            raise ValueError(
-                f"{path}: EXR without R, G and B channels (it has {', '.join(sorted(channels)) or 'none'})"
-            )
+            raise ValueError(f"{path}: EXR without R, G and B channels (it has {', '.join(sorted(channels)) or 'none'})")
         image = np.stack([channels[c] for c in "RGB"], axis=-1).astype(np.float32)
     elif suffix in IMAGE_SUFFIXES:
         with _open(path) as picture:
@@ -80,9 +78,8 @@ def read_map(path: Path | str) -> tuple[np.ndarray, float]:
         full = 1.0
     elif suffix == ".exr":
         channels = _read_exr(path)
-        name = next((c for c in ("Z", "depth.Z", "Y", "V", "R") if c in channels), None)
-        if name is None and len(channels) == 1:
-            name = next(iter(channels))
+        wanted = ["Z", "depth.Z", "Y", "V", "R", *(channels if len(channels) == 1 else ())]
+        name = next((c for c in wanted if c in channels), None)
         if name is None:
             raise ValueError(f"{path}: EXR without a Z, Y or R channel (it has {', '.join(sorted(channels))})")
         array, full = channels[name], 1.0
@@ -96,12 +93,11 @@ def read_map(path: Path | str) -> tuple[np.ndarray, float]:
                 array = bands[..., 0]
             else:
                 array = np.asarray(picture)
-            full = {"u": 65535.0 if array.dtype.itemsize > 1 else 255.0, "i": 65535.0, "b": 1.0}.get(
-                array.dtype.kind, 1.0
-            )
+            full = {"u": 65535.0 if array.dtype.itemsize > 1 else 255.0, "i": 65535.0, "b": 1.0}.get(array.dtype.kind, 1.0)
     else:
         raise ValueError(f"{path}: unknown map type {suffix or '(none)'}; use one of {' '.join(MAP_SUFFIXES)}")
-    array = np.squeeze(array)
+    if array.ndim == 3 and 1 in (array.shape[0], array.shape[2]):
+        array = array[0] if array.shape[0] == 1 else array[..., 0]
     if array.ndim != 2:
         raise ValueError(f"{path}: expected one value per pixel, found shape {array.shape}")
     return array.astype(np.float32), full

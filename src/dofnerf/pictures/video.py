@@ -44,7 +44,7 @@ def _write_mp4(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
     with atomic(path) as temporary:
         writer = imageio_ffmpeg.write_frames(
             str(temporary), (width, height), fps=fps, codec="libx264", macro_block_size=1, quality=None,
-            output_params=["-crf", "18", "-pix_fmt", "yuv420p", "-movflags", "+faststart"],
+            output_params=["-crf", "18", "-movflags", "+faststart"],
         )  # fmt: skip
         writer.send(None)
         try:
