@@ -1,0 +1,95 @@
+"""One public op, three backends: every pixel spreads over its blur disc."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from dofnerf.optics.aperture import Kernel
+from dofnerf.optics.light import Curve, to_display, to_linear
+from dofnerf.optics.scatter import reference
+
+Backend = Literal["auto", "reference", "cpu", "gpu"]
+
+DISC = Kernel()
+LARGEST = 16384.0  # pixels; a larger blur is a mistake in units, and would only cost time
+
+
+def scatter(
+    radiance: Tensor, coc_radius: Tensor, kernel: Kernel = DISC, light: Curve = 2.2, backend: Backend = "auto"
+) -> Tensor:
+    """Put a lens in front of a picture (Eq. 14, Algorithm 2): out_j = Σ_i w_ij C_i / Σ_i w_ij, in linear light.
+
+    radiance (…, H, W, C) in display values of the curve `light` (1: already linear), coc_radius (…, H, W) in pixels, signed or not
+    → (…, H, W, C). Gradients reach both. Where every radius is 0 the picture comes back bit for bit.
+    """
+    _check(radiance, coc_radius)
+    if not bool(coc_radius.any()):
+        return radiance + 0 * coc_radius[..., None] if coc_radius.requires_grad else radiance.clone()
+    linear = to_linear(radiance, light)
+    lit = accumulate(torch.cat([linear, torch.ones_like(linear[..., :1])], dim=-1), coc_radius, kernel, backend)
+    return to_display(lit[..., :-1] / lit[..., -1:], light)
+
+
+def accumulate(values: Tensor, coc_radius: Tensor, kernel: Kernel = DISC, backend: Backend = "auto") -> Tensor:
+    """The bare sum out_j = Σ_i w_ij values_i: (…, H, W, C), (…, H, W) → (…, H, W, C). With the unit kernel it keeps the light."""
+    _check(values, coc_radius)
+    height, width, channels = values.shape[-3:]
+    flat = values.reshape(-1, height, width, channels)
+    radius = coc_radius.expand(values.shape[:-1]).reshape(-1, height, width).abs()
+    largest = float(radius.detach().max()) if radius.numel() else 0.0
+    if not largest <= LARGEST:  # NaN too
+        raise ValueError(f"coc_radius reaches {largest:g} pixels: check the units of aperture, focus and depth")
+    out = _backend(backend, flat)(flat, radius, kernel)
+    return out.reshape(values.shape)
+
+
+def _backend(name: Backend, values: Tensor):  # noqa: ANN202
+    if name == "auto":
+        name = choose_backend(values)
+    if name == "reference":
+        return reference.accumulate
+    if name == "cpu":
+        if values.device.type != "cpu" or values.dtype != torch.float32:
+            raise ValueError(f"the cpu backend takes float32 on the CPU, found {values.dtype} on {values.device}")
+        from dofnerf.optics.scatter import cpu
+
+        return cpu.accumulate
+    if name == "gpu":
+        from dofnerf.optics.scatter import gpu
+
+        return gpu.accumulate
+    raise ValueError(f"backend must be auto, reference, cpu or gpu, found {name!r}")
+
+
+def choose_backend(values: Tensor) -> Backend:
+    """What "auto" means for this tensor: numba on the CPU, triton on CUDA, and plain PyTorch for all else."""
+    if values.dtype == torch.float32 and values.device.type == "cpu":
+        return "cpu"
+    if values.dtype == torch.float32 and values.device.type == "cuda" and _has_triton():
+        return "gpu"
+    return "reference"
+
+
+def _has_triton() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("triton") is not None
+
+
+def _check(values: Tensor, coc_radius: Tensor) -> None:
+    if values.ndim < 3:
+        raise ValueError(f"a picture has the shape (…, H, W, C), found {tuple(values.shape)}")
+    if coc_radius.shape[-2:] != values.shape[-3:-1]:
+        raise ValueError(f"coc_radius {tuple(coc_radius.shape)} does not fit a picture of {tuple(values.shape)}")
+    if not values.is_floating_point() or values.dtype != coc_radius.dtype or values.device != coc_radius.device:
+        raise ValueError(
+            f"picture and coc_radius must be floats of one type on one device, found {values.dtype} on {values.device} "
+            f"and {coc_radius.dtype} on {coc_radius.device}"
+        )
+    for name, tensor in (("picture", values), ("coc_radius", coc_radius)):
+        if not bool(torch.isfinite(tensor.detach()).all()):
+            where = tuple(int(i) for i in (~torch.isfinite(tensor)).nonzero()[0])
+            raise ValueError(f"the {name} holds NaN or infinity, first at index {where}")
