@@ -6,8 +6,8 @@ A kernel says how the light of one source spreads over targets at distance l (pi
 
 `k` (`reach`) is 1 for a disc; for an n-blade polygon of circumradius 1 it is how far the rim lies in direction θ (the paper's
 k_ij). `edge` is the paper's soft step ½ + ½ tanh 4x, saturated at one pixel either side of the rim, x = ±1, and stretched by
-1/tanh 4 (0.07 %) so that it meets 0 and 1 there without a jump. So a source touches nothing beyond k·r + 1 pixels, and is exactly
-flat within k·r − 1: the fact that makes O(r) scatter exact.
+1/tanh 4 (0.07 %) so that it meets 0 and 1 there without a jump. So a source touches nothing beyond k·r + 1 pixels, and is
+exactly flat within k·r − 1: the fact that makes O(r) scatter exact.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The thin lens: how large a point's blur is, and how a camera's f-number becomes our `aperture`.
 
 Symbols. `depth` and `focus_depth` are distances along the optical axis in scene units (`inf` is allowed), `disparity` is their
-inverse. `aperture` = focal length in pixels × radius of the lens in scene units = half of the paper's K. The blur radius is then
+inverse. `aperture` = focal length in pixels × radius of the lens in scene units = half of the paper's K. The blur radius is
 
     coc_radius = aperture · (1/focus_depth − 1/depth)        in pixels, positive behind the focal plane (half of Eq. 5)
 
-Eq. 4 of the paper, the exact thin lens, is the same with the factor F / (F − f): it does not depend on the depth of the point, so
-Eq. 5 is wrong by the constant share f / (F − f) (5 % for a 50 mm lens focused at 1 m, 0.5 % at 10 m). That factor is the ratio
+Eq. 4 of the paper, the exact thin lens, is the same with the factor F / (F − f): it does not depend on the depth of the point,
+so Eq. 5 is short by the constant share f / (F − f) (5 % for a 50 mm lens focused at 1 m, 0.5 % at 10 m). That factor is the ratio
 of the image distance v = f·F / (F − f) to f. Structure-from-motion measures v in pixels, not f; with *its* focal length in
 `aperture`, Eq. 5 is exact.
 """

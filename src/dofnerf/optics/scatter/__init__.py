@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -22,8 +23,8 @@ def scatter(
 ) -> Tensor:
     """Put a lens in front of a picture (Eq. 14, Algorithm 2): out_j = Σ_i w_ij C_i / Σ_i w_ij, in linear light.
 
-    radiance (…, H, W, C) in display values of the curve `light` (1: already linear), coc_radius (…, H, W) in pixels, signed or not
-    → (…, H, W, C). Gradients reach both. Where every radius is 0 the picture comes back bit for bit.
+    radiance (…, H, W, C) in display values of the curve `light` (1: already linear), coc_radius (…, H, W) in pixels, signed or
+    not → (…, H, W, C). Gradients reach both. Where every radius is 0 the picture comes back bit for bit.
     """
     _check(radiance, coc_radius)
     if not bool(coc_radius.any()):
@@ -34,7 +35,7 @@ def scatter(
 
 
 def accumulate(values: Tensor, coc_radius: Tensor, kernel: Kernel = DISC, backend: Backend = "auto") -> Tensor:
-    """The bare sum out_j = Σ_i w_ij values_i: (…, H, W, C), (…, H, W) → (…, H, W, C). With the unit kernel it keeps the light."""
+    """The bare sum out_j = Σ_i w_ij values_i: (…, H, W, C), (…, H, W) → (…, H, W, C). The unit kernel keeps the light."""
     _check(values, coc_radius)
     height, width, channels = values.shape[-3:]
     flat = values.reshape(-1, height, width, channels)
@@ -46,7 +47,7 @@ def accumulate(values: Tensor, coc_radius: Tensor, kernel: Kernel = DISC, backen
     return out.reshape(values.shape)
 
 
-def _backend(name: Backend, values: Tensor):  # noqa: ANN202
+def _backend(name: Backend, values: Tensor) -> Callable[[Tensor, Tensor, Kernel], Tensor]:
     if name == "auto":
         name = choose_backend(values)
     if name == "reference":

@@ -1,10 +1,10 @@
 """The numba kernels behind cpu.py.
 
-A source's *footprint* is its soft disc or polygon, kept as steps: at (row, column) from the source, by how much the weight changes
-from the column before. A row of flat weight is two steps however long it is, so a footprint has O(r) of them. Adding a source to
-the light means adding its steps; a running sum along each row then gives the weights. The adjoint of a running sum is a suffix
-sum, so the backward pass reads the same steps against suffix sums of the gradient. Steps that fall outside go, without a branch, to a
-spare row or column.
+A source's *footprint* is its soft disc or polygon, kept as steps: at (row, column) from the source, by how much the weight
+changes from the column before. A row of flat weight is two steps however long it is, so a footprint has O(r) of them. Adding a
+source to the light means adding its steps; a running sum along each row then gives the weights. The adjoint of a running sum is
+a suffix sum, so the backward pass reads the same steps against suffix sums of the gradient. Steps that fall outside go, without
+a branch, to a spare row or column.
 
 `normals` (n, 2) and `apothem` describe the polygon (n = 0: a disc), `unit` the norm. `radius` is (H, W) float32, `values` and
 gradients (H, W, 4). Kernels work on the band of rows [first, last). Indices are cast to unsigned so that numba drops its check
@@ -55,7 +55,7 @@ def _put(count, row, low, high, x, y):
 
 @compiled
 def _rim(radius, rows, normals, apothem, x, y):
-    """Points (column x, row y) near the rim: all that are not surely flat, and the last flat one each side. Returns their count.
+    """Points (column x, row y) near the rim: all not surely flat, and the last flat one each side. Returns their count.
 
     Spans are safe by a little: a point too many costs time, not truth. Of a disc, only the quarter x, y ≥ 0.
     """
@@ -71,9 +71,9 @@ def _rim(radius, rows, normals, apothem, x, y):
         return count
     for row in range(-span, span + 1):
         low, high = _span(float(row), radius + margin, normals, apothem)
-        outer, outer_end = int(math.ceil(low - 1e-3)), int(math.floor(high + 1e-3))
+        outer, outer_end = math.ceil(low - 1e-3), math.floor(high + 1e-3)
         low, high = _span(float(row), radius - margin, normals, apothem)
-        flat, flat_end = int(math.ceil(low + 1e-3)), int(math.floor(high - 1e-3))
+        flat, flat_end = math.ceil(low + 1e-3), math.floor(high - 1e-3)
         if flat_end <= flat:
             flat, flat_end = outer_end, outer_end + 1
         count = _put(count, row, outer, flat, x, y)
@@ -252,7 +252,7 @@ def suffix_rows(first, last, grad, sums):
 
 
 @compiled
-def backward_rows(first, last, values, radius, normals, apothem, unit, sums, grad_values, grad_radius):
+def backward_rows(first, last, values, radius, normals, apothem, unit, sums, grad_values, grad_radius):  # noqa: PLR0913, PLR0917
     """Gradients of source rows [first, last) from the suffix sums of the targets' gradients.
 
     With A = Σ_j edge·grad_j and B = Σ_j ∂edge/∂r·grad_j: ∂values = A/norm and ∂r = (B − A·norm'/norm)·values / norm.

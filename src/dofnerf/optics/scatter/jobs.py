@@ -1,7 +1,7 @@
 """Compile numba kernels once and run them on bands of rows in threads.
 
-The kernels release the GIL, so plain Python threads run them side by side. numba's own parallel loops would tie us to a threading layer
-that may be missing, and whose fallback aborts the process when two Python threads use it at once (a viewer does).
+The kernels release the GIL, so plain Python threads run them side by side. numba's own parallel loops would tie us to a
+threading layer that may be missing, and whose fallback aborts the process when two Python threads use it at once (a viewer does).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numba
@@ -40,7 +41,7 @@ def run_jobs(kernel: Any, rows: int, arguments: tuple) -> None:
     if bands == 1:
         kernel(0, rows, *arguments)
         return
-    for job in [_pool(threads, os.getpid()).submit(kernel, a, b, *arguments) for a, b in zip(edges, edges[1:], strict=False)]:
+    for job in [_pool(threads, os.getpid()).submit(kernel, a, b, *arguments) for a, b in pairwise(edges)]:
         job.result()
 
 
