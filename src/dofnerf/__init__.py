@@ -2,6 +2,11 @@
 
 import os
 
-# torch's OpenMP threads otherwise spin after each operation and take the cores from our own kernels. Only counts when dofnerf is
-# imported before torch; the user's own setting wins.
+# torch's OpenMP threads otherwise spin after each operation and take the cores from our own kernels. Only counts when dofnerf
+# is imported before torch; the user's own setting wins.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+from dofnerf.optics import Kernel, LearnedLens, coc_radius, scatter, scatter_layers  # noqa: E402
+
+__all__ = ["Kernel", "LearnedLens", "coc_radius", "scatter", "scatter_layers"]
+__version__ = "0.1.0"

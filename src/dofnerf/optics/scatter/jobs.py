@@ -1,7 +1,7 @@
 """Compile numba kernels once and run them on bands of rows in threads.
 
 The kernels release the GIL, so plain Python threads run them side by side. numba's own parallel loops would tie us to a
-threading layer that may be missing, and whose fallback aborts the process when two Python threads use it at once (a viewer does).
+threading layer that may be missing, and whose fallback aborts the process when two Python threads use it at once (viewers do).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BANDS_PER_THREAD = 2  # so that a thread with a sharp band can help out with a 
 
 def compiled(function: Callable) -> Callable:
     """numba.njit with the GIL released and the machine code cached on disk (in memory only, where no folder is writable)."""
-    options = {"nogil": True, "fastmath": {"contract", "arcp", "nsz", "afn", "reassoc"}, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "arcp", "nsz", "afn", "reassoc"}, "error_model": "numpy"}
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:

@@ -1,0 +1,139 @@
+"""LearnedLens: one aperture and one focus per photo, to be learned together with a scene.
+
+Both are bounded smoothly. The aperture lies between 0 and the one that blurs by `max_radius` pixels from one end of the scene's depth
+range to the other; the focus is kept as disparity, 5 % of the range wider than the scene each way (infinity, disparity 0,
+included where the range comes near it). A bounded value is low + (high − low)·sigmoid(raw), raw free: it cannot die at a bound as a
+relu can, and near 0 the aperture moves by a factor, not by a fixed amount.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from dofnerf.optics.thin_lens import coc_radius, coc_radius_from_disparity, f_number_from_aperture
+
+_START_BLUR = 2.5  # pixels at either end of the range; below half a pixel the aperture gets almost no gradient
+_MARGIN = 0.05
+_EDGE = 1e-4  # starting values stay this share of the range away from its ends, or sigmoid has no slope left
+
+
+class LearnedLens(nn.Module):
+    """Aperture and focus of `num_photos` photos of a scene that lies between depths `near` and `far` (which may be inf).
+
+    `aperture` and `focus_disparity` are starting values: a number for all, or one per photo. `groups` gives each photo the number
+    of its aperture group (0, 1, …): photos with the same f-number share one.
+    """
+
+    raw_aperture: nn.Parameter
+    raw_focus: nn.Parameter
+    groups: Tensor
+
+    def __init__(
+        self,
+        num_photos: int,
+        near: float,
+        far: float,
+        max_radius: float = 32.0,
+        aperture: Tensor | Sequence[float] | float | None = None,
+        focus_disparity: Tensor | Sequence[float] | float | None = None,
+        groups: Sequence[int] | Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        if num_photos < 1:
+            raise ValueError(f"a lens needs photos, found num_photos = {num_photos}")
+        if not 0 < near < far:
+            raise ValueError(f"the depth range must be 0 < near < far, found {near} … {far}")
+        if not (max_radius > 0 and math.isfinite(max_radius)):
+            raise ValueError(f"max_radius must be positive, found {max_radius}")
+        span = 1 / near - 1 / far
+        self.max_aperture = max_radius / span
+        self.focus_low = max(0.0, 1 / far - _MARGIN * span)
+        self.focus_high = 1 / near + _MARGIN * span
+        members = torch.arange(num_photos) if groups is None else torch.as_tensor(groups, dtype=torch.long)
+        if members.shape != (num_photos,) or int(members.min()) < 0:
+            raise ValueError(f"groups must be one number per photo, 0 or more, found {members.tolist()}")
+        self.register_buffer("groups", members)
+        start = _per_photo(
+            "aperture", min(2 * _START_BLUR, max_radius / 2) / span if aperture is None else aperture, num_photos
+        )
+        shared = torch.zeros(int(members.max()) + 1).index_reduce(0, members, start, "mean", include_self=False)
+        self.raw_aperture = nn.Parameter(_unbound("aperture", shared, 0.0, self.max_aperture))
+        middle = (1 / near + 1 / far) / 2
+        focus = _per_photo("focus_disparity", middle if focus_disparity is None else focus_disparity, num_photos)
+        self.raw_focus = nn.Parameter(_unbound("focus_disparity", focus, self.focus_low, self.focus_high))
+
+    def learn(self, aperture: bool = True, focus: bool = True) -> LearnedLens:
+        """Learn or freeze each of the two (the paper's ablation)."""
+        self.raw_aperture.requires_grad_(aperture)
+        self.raw_focus.requires_grad_(focus)
+        return self
+
+    @property
+    def aperture(self) -> Tensor:
+        """(num_photos,), pixels × scene units; half of the paper's K."""
+        return (self.max_aperture * torch.sigmoid(self.raw_aperture))[self.groups]
+
+    @property
+    def focus_disparity(self) -> Tensor:
+        """(num_photos,), 1 / scene units; 0 is infinity."""
+        return self.focus_low + (self.focus_high - self.focus_low) * torch.sigmoid(self.raw_focus)
+
+    @property
+    def focus_depth(self) -> Tensor:
+        """(num_photos,), scene units along the optical axis."""
+        return 1 / self.focus_disparity
+
+    def coc_radius(self, depth: Tensor, photo: int | Tensor) -> Tensor:
+        """Signed blur radius in pixels of `depth` (H, W) in one photo, or (B, …) in the B photos of an index tensor."""
+        return coc_radius(depth, *self._of(photo, depth))
+
+    def coc_radius_from_disparity(self, disparity: Tensor, photo: int | Tensor) -> Tensor:
+        """The same from 1/depth."""
+        return coc_radius_from_disparity(disparity, *self._of(photo, disparity))
+
+    def table(
+        self, focal_px: float | None = None, focal_length_mm: float | None = None, unit_mm: float = 1000.0
+    ) -> list[dict[str, float]]:
+        """One row a photo: in scene units, in the paper's (K), and, where the focal length is known, as lens radius and f-number.
+
+        `focal_px` is the focal length in pixels, `focal_length_mm` in millimetres, `unit_mm` one scene unit in millimetres.
+        """
+        rows = []
+        values = zip(self.aperture.tolist(), self.focus_disparity.tolist(), strict=True)
+        for photo, (aperture, disparity) in enumerate(values):
+            row = {
+                "photo": photo,
+                "aperture": aperture,
+                "K": 2 * aperture,
+                "focus_depth": 1 / disparity if disparity > 0 else math.inf,
+                "focus_disparity": disparity,
+            }
+            if focal_px is not None:
+                row["lens_radius"] = aperture / focal_px
+                if focal_length_mm is not None:
+                    row["f_number"] = f_number_from_aperture(aperture, focal_length_mm, focal_px, unit_mm)
+            rows.append(row)
+        return rows
+
+    def _of(self, photo: int | Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+        aperture, focus = self.aperture[photo], self.focus_disparity[photo]
+        shape = aperture.shape + (1,) * (like.ndim - aperture.ndim)
+        return aperture.reshape(shape), focus.reshape(shape)
+
+
+def _per_photo(name: str, value: Tensor | Sequence[float] | float, count: int) -> Tensor:
+    values = torch.as_tensor(value, dtype=torch.float32).detach()
+    if values.ndim > 1 or (values.ndim == 1 and len(values) != count):
+        raise ValueError(f"{name} must be one number or {count}, found shape {tuple(values.shape)}")
+    return values.expand(count).clone()
+
+
+def _unbound(name: str, value: Tensor, low: float, high: float) -> Tensor:
+    """The raw parameter whose bounded value this is."""
+    if not bool(((value >= low) & (value <= high)).all()):
+        raise ValueError(f"{name} must start between {low:g} and {high:g} here, found {value.tolist()}")
+    return torch.logit((value - low) / (high - low), eps=_EDGE)
