@@ -6,7 +6,7 @@ import os
 # is imported before torch; the user's own setting wins.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-from dofnerf.optics import Kernel, LearnedLens, coc_radius, scatter, scatter_layers  # noqa: E402
+from dofnerf.optics import Kernel, LearnedLens, coc_radius, scatter, scatter_layers
 
 __all__ = ["Kernel", "LearnedLens", "coc_radius", "scatter", "scatter_layers"]
 __version__ = "0.1.0"

@@ -1,13 +1,14 @@
 """Occlusion-aware scatter: several depths per pixel, composited back to front.
 
 One depth per pixel is wrong at silhouettes: a blurred near object must let the sharp background through at its rim, and a sharp
-near object must not be washed over by a blurred background. Here each layer l, a picture with coverage α and a blur radius of its
-own, is scattered by itself, premultiplied colour and coverage alike, both divided by the layer's Σw so that full coverage stays
-full, also at the border of the picture. Then, with T the light that all nearer layers let through,
+near object must not be washed over by a blurred background. Here each layer l, a picture with coverage α and a blur radius of
+its own, is scattered by itself, premultiplied colour and coverage alike, both divided by the layer's Σw so that full coverage
+stays full, also at the border of the picture. Then, with T the light that all nearer layers let through,
 
     out = Σ_l T_l · colour_l  /  Σ_l T_l · coverage_l            T_l = Π_{nearer} (1 − coverage)
 
-The division shares out what no layer knows (a background that nothing was ever seen of). One layer of full coverage is the plain op.
+The division shares out what no layer knows (a background that nothing was ever seen of). One layer of full coverage is the
+plain op.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ def scatter_layers(
 def split_layers(image: Tensor, disparity: Tensor, count: int, reach: int = 24) -> Layers:
     """Cut a picture (H, W, C) with disparity (H, W) into `count` layers of equal steps in disparity (blur is linear in it).
 
-    A photo shows nothing of what near things hide, so each layer is continued behind the nearer ones, up to `reach` pixels, with
-    the average of what it has around: a guess, but the eye accepts it where it comes to light, blurred or at a blurred rim.
+    A photo shows nothing of what near things hide, so each layer is continued behind the nearer ones, up to `reach` pixels,
+    with the average of what it has around: a guess, but the eye accepts it where it comes to light, blurred or at a blurred
+    rim.
     """
     if count < 1:
         raise ValueError(f"layers must be 1 or more, found {count}")
@@ -86,7 +88,7 @@ def split_layers(image: Tensor, disparity: Tensor, count: int, reach: int = 24) 
 
 
 def _continue(picture: Tensor, known: Tensor, allowed: Tensor, reach: int) -> tuple[Tensor, Tensor]:
-    """Grow the `known` pixels of a picture (H, W, C) into the `allowed` ones, a pixel a round, each the mean of its neighbours."""
+    """Grow the `known` pixels of a picture (H, W, C) into the `allowed` ones, a pixel a round, by the mean of neighbours."""
     weight = known.to(picture.dtype)[None, None]
     values = picture.permute(2, 0, 1)[None] * weight
     room = allowed[None, None]

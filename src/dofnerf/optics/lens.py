@@ -1,9 +1,9 @@
 """LearnedLens: one aperture and one focus per photo, to be learned together with a scene.
 
-Both are bounded smoothly. The aperture lies between 0 and the one that blurs by `max_radius` pixels from one end of the scene's depth
-range to the other; the focus is kept as disparity, 5 % of the range wider than the scene each way (infinity, disparity 0,
-included where the range comes near it). A bounded value is low + (high − low)·sigmoid(raw), raw free: it cannot die at a bound as a
-relu can, and near 0 the aperture moves by a factor, not by a fixed amount.
+Both are bounded smoothly. The aperture lies between 0 and the one that blurs by `max_radius` pixels from one end of the
+scene's depth range to the other; the focus is kept as disparity, 5 % of the range wider than the scene each way (infinity,
+disparity 0, included where the range comes near it). A bounded value is low + (high − low)·sigmoid(raw), raw free: it cannot
+die at a bound as a relu can, and near 0 the aperture moves by a factor, not by a fixed amount.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _EDGE = 1e-4  # starting values stay this share of the range away from its ends,
 class LearnedLens(nn.Module):
     """Aperture and focus of `num_photos` photos of a scene that lies between depths `near` and `far` (which may be inf).
 
-    `aperture` and `focus_disparity` are starting values: a number for all, or one per photo. `groups` gives each photo the number
-    of its aperture group (0, 1, …): photos with the same f-number share one.
+    `aperture` and `focus_disparity` are starting values: a number for all, or one per photo. `groups` gives each photo the
+    number of its aperture group (0, 1, …): photos with the same f-number share one.
     """
 
     raw_aperture: nn.Parameter
@@ -98,7 +98,8 @@ class LearnedLens(nn.Module):
     def table(
         self, focal_px: float | None = None, focal_length_mm: float | None = None, unit_mm: float = 1000.0
     ) -> list[dict[str, float]]:
-        """One row a photo: in scene units, in the paper's (K), and, where the focal length is known, as lens radius and f-number.
+        """One row a photo: in scene units, in the paper's (K), and, where the focal length is known, as lens radius and
+        f-number.
 
         `focal_px` is the focal length in pixels, `focal_length_mm` in millimetres, `unit_mm` one scene unit in millimetres.
         """

@@ -6,9 +6,9 @@ inverse. `aperture` = focal length in pixels × radius of the lens in scene unit
     coc_radius = aperture · (1/focus_depth − 1/depth)        in pixels, positive behind the focal plane (half of Eq. 5)
 
 Eq. 4 of the paper, the exact thin lens, is the same with the factor F / (F − f): it does not depend on the depth of the point,
-so Eq. 5 falls short of it by the share f / F (5 % for a 50 mm lens focused at 1 m, 0.5 % at 10 m). The factor is the ratio of the
-image distance v = f·F / (F − f) to f. Structure-from-motion measures v in pixels, not f; with *its* focal length in `aperture`, Eq. 5
-is exact.
+so Eq. 5 falls short of it by the share f / F (5 % for a 50 mm lens focused at 1 m, 0.5 % at 10 m). The factor is the ratio of
+the image distance v = f·F / (F − f) to f. Structure-from-motion measures v in pixels, not f; with *its* focal length in
+`aperture`, Eq. 5 is exact.
 """
 
 from __future__ import annotations
