@@ -1,6 +1,7 @@
 """Aperture shapes and light curves."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_rim_of_the_polygon_lies_on_straight_sides(blades, rotation):
     kernel = Kernel(blades=blades, rotation=rotation)
     corner = rotation + np.arange(blades + 1) * 2 * np.pi / blades
     corners = np.stack([np.cos(corner), -np.sin(corner)], axis=-1)
-    for a, b in zip(corners[:-1], corners[1:], strict=True):
+    for a, b in pairwise(corners):
         for share in (0.0, 0.3, 0.5, 0.9):
             x, y = a + share * (b - a)
             k = float(reach(torch.tensor(x * 7), torch.tensor(y * 7), kernel))

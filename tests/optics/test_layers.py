@@ -31,9 +31,9 @@ def test_opaque_near_layer_hides_the_far_one_up_to_the_border():
 
 
 def test_gradcheck():
-    colour = torch.rand(2, 3, 4, 2, dtype=torch.float64, requires_grad=True)
-    alpha = (0.2 + 0.6 * torch.rand(2, 3, 4, dtype=torch.float64)).requires_grad_()
-    radius = (0.3 + 2 * torch.rand(2, 3, 4, dtype=torch.float64)).requires_grad_()
+    colour = torch.rand(2, 2, 3, 1, dtype=torch.float64, requires_grad=True)
+    alpha = (0.2 + 0.6 * torch.rand(2, 2, 3, dtype=torch.float64)).requires_grad_()
+    radius = (0.3 + 1.2 * torch.rand(2, 2, 3, dtype=torch.float64)).requires_grad_()
     assert torch.autograd.gradcheck(scatter_layers, (colour, alpha, radius))
 
 

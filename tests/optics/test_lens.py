@@ -25,9 +25,10 @@ def test_bounds_hold_for_any_parameter():
     with torch.no_grad():
         lens.raw_aperture.copy_(torch.tensor([1e3, -1e3]))
         lens.raw_focus.copy_(torch.tensor([1e3, -1e3]))
-    assert float(lens.aperture.max()) * (1 - 1 / 5) == pytest.approx(12.0)
-    assert float(lens.aperture.min()) >= 0
-    assert 0 <= float(lens.focus_disparity.min()) < 0.2 < 1.0 < float(lens.focus_disparity.max()) < 1.1
+    assert lens.aperture.max().item() * (1 - 1 / 5) == pytest.approx(12.0)
+    assert lens.aperture.min().item() >= 0
+    assert 0 <= lens.focus_disparity.min().item() < 0.2
+    assert 1.0 < lens.focus_disparity.max().item() < 1.1
 
 
 def test_photos_of_a_group_share_their_aperture():
@@ -84,8 +85,8 @@ def test_five_lines_in_somebody_elses_renderer():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    assert float(lens.aperture) == pytest.approx(8.0, rel=0.01)
-    assert float(lens.focus_disparity) == pytest.approx(0.35, rel=0.01)
+    assert lens.aperture.item() == pytest.approx(8.0, rel=0.01)
+    assert lens.focus_disparity.item() == pytest.approx(0.35, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ KERNELS = [
     Kernel(blades=3),
 ]
 BACKENDS = ["reference", "cpu"]
-SIZES = [(1, 1), (1, 9), (8, 1), (7, 11), (16, 13)]
+SIZES = [(1, 1), (1, 9), (8, 1), (7, 11)]
 
 
 def _picture(height, width, seed=0, dtype=torch.float32, channels=3):
@@ -83,15 +83,15 @@ def test_brute_force_numpy_disc_agrees_with_the_reference():
     np.testing.assert_allclose(out, expected, atol=1e-3)  # the cut-off's own size, 0.034 % of a weight
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("kernel", KERNELS[:4], ids=str)
 def test_reference_gradcheck(kernel):
-    image = _picture(4, 5, dtype=torch.float64).requires_grad_()
-    radius = (_radius(4, 5, 3.0, dtype=torch.float64) + 0.013).requires_grad_()
+    image = _picture(2, 3, dtype=torch.float64, channels=1).requires_grad_()
+    radius = (_radius(2, 3, 1.5, dtype=torch.float64) + 0.013).requires_grad_()
     assert torch.autograd.gradcheck(lambda i, r: scatter(i, r, kernel, backend="reference"), (image, radius), atol=1e-6)
 
 
 def test_reference_gradcheck_of_aperture_and_focus():
-    image, depth = _picture(5, 4, dtype=torch.float64), 1 + 3 * _picture(5, 4, seed=3, dtype=torch.float64)[..., 0]
+    image, depth = _picture(3, 4, dtype=torch.float64), 1 + 3 * _picture(3, 4, seed=3, dtype=torch.float64)[..., 0]
     lens = (
         torch.tensor(3.1, dtype=torch.float64, requires_grad=True),
         torch.tensor(0.41, dtype=torch.float64, requires_grad=True),
@@ -101,7 +101,7 @@ def test_reference_gradcheck_of_aperture_and_focus():
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("largest", [2.0, 40.0])
+@pytest.mark.parametrize("largest", [2.0, 20.0])
 def test_cpu_agrees_with_the_reference(kernel, size, largest):
     results = []
     for backend in BACKENDS:
@@ -154,7 +154,7 @@ def test_rim_arrays_are_large_enough(blades):
 
     kernel = Kernel(blades=blades, rotation=0.1)
     normals = kernel.blade_normals().numpy()
-    for radius in [*np.arange(0, 20, 0.37), 50.2, 333.3]:
+    for radius in [*np.arange(0, 12, 0.61), 50.2, 333.3]:
         room = make_room(radius, kernel.apothem)
         count = footprint(radius, 10**6, normals, kernel.apothem, room)
         assert count + 2 * CHUNK < len(room[0])
@@ -165,9 +165,9 @@ def test_rim_arrays_are_large_enough(blades):
 def test_gradient_descent_finds_the_lens(backend, kernel):
     """A sharp picture with depth and its blurred version: aperture and focus come back to 1 %."""
     generator = torch.Generator().manual_seed(4)
-    image = torch.nn.functional.interpolate(torch.rand(1, 3, 14, 18, generator=generator), size=(28, 36), mode="bicubic")
+    image = torch.nn.functional.interpolate(torch.rand(1, 3, 10, 14, generator=generator), size=(20, 28), mode="bicubic")
     image = image[0].permute(1, 2, 0).clamp(0, 1).contiguous()
-    depth = torch.linspace(1.5, 6.0, 36).expand(28, 36)
+    depth = torch.linspace(1.5, 6.0, 28).expand(20, 28)
     with torch.no_grad():
         blurred = scatter(image, coc_radius(depth, 6.0, 1 / 2.5), kernel, backend="reference")
     raw = torch.tensor([math.log(3.0), 0.25], requires_grad=True)

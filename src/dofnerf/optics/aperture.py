@@ -79,5 +79,9 @@ def reach(columns: Tensor, rows: Tensor, kernel: Kernel) -> Tensor:
 
 
 def edge(inside: Tensor) -> Tensor:
-    """The soft rim: 0 … 1 for `inside` = k·r − l from −1 to 1 pixel, saturated beyond."""
-    return 0.5 + 0.5 * STRETCH * torch.tanh(STEEPNESS * inside.clamp(-RIM, RIM))
+    """The soft rim: 0 … 1 for `inside` = k·r − l from −1 to 1 pixel, and beyond exactly 0 and 1.
+
+    Exactly, because rounding of 0 would weigh in where a sharp pixel (1/norm = 5) neighbours a blurred one (1/norm ~ 1/r²).
+    """
+    soft = 0.5 + 0.5 * STRETCH * torch.tanh(STEEPNESS * inside.clamp(-RIM, RIM))
+    return torch.where(inside <= -RIM, 0.0, torch.where(inside >= RIM, 1.0, soft))

@@ -111,8 +111,9 @@ def _soften(count, radius, normals, apothem, x, y, weight, bend):
         q = np.float32(0.022485546104) + s * np.float32(0.000179981467)
         q = np.float32(1.0) + s * (np.float32(0.45966745567) + s * q)
         tanh = u * p / q
-        weight[i] = np.float32(0.5) + half * tanh
-        bend[i] = reach * half * steep * (np.float32(1.0) - tanh * tanh) if raw == inside else np.float32(0.0)
+        soft = np.float32(0.5) + half * tanh
+        weight[i] = np.float32(0.0) if raw <= -rim else (np.float32(1.0) if raw >= rim else soft)
+        bend[i] = reach * half * steep * (np.float32(1.0) - tanh * tanh) if -rim < raw < rim else np.float32(0.0)
 
 
 @compiled
