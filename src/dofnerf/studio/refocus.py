@@ -6,6 +6,7 @@ help and most errors come at once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,7 +130,8 @@ def run(config: RefocusConfig) -> list[Path]:
 
 def sweep_focuses(far: float, near: float, frames: int, loop: bool) -> list[float]:
     """Focus disparities from near to far, easing in and out; a loop also comes back, and its last frame leads to its first."""
-    phase = np.arange(frames) * (2 * np.pi / frames if loop else np.pi / (frames - 1))
+    step = np.arange(frames)
+    phase = np.minimum(step, frames - step) * (2 * np.pi / frames) if loop else step * (np.pi / (frames - 1))
     return [float(near + (far - near) * share) for share in (1 - np.cos(phase)) / 2]
 
 
@@ -140,10 +142,11 @@ def rack_focus(lens: VirtualLens, aperture: float, focuses: list[float]) -> Iter
 
     console = Console(stderr=True)
     columns = (TextColumn("sweep   "), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    made: dict[float, np.ndarray] = {}
+    wanted = Counter(focuses)
+    kept: dict[float, np.ndarray] = {}
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         for focus in progress.track(focuses):
-            key = round(focus, 9)
-            if key not in made:
-                made[key] = to_bytes(lens.shown(lens.photograph(aperture, focus)))
-            yield made[key]
+            frame = kept[focus] if focus in kept else to_bytes(lens.shown(lens.photograph(aperture, focus)))
+            if wanted[focus] > 1:
+                kept[focus] = frame
+            yield frame

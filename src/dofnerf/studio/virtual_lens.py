@@ -16,16 +16,19 @@ from dofnerf.studio.rgbd import RGBD
 class VirtualLens:
     """What does not change while one focuses: the picture, the shape of the aperture, the light curve, the layers.
 
-    `light` is the curve between display values and linear light. A linear picture needs none until it is shown.
+    `light` is the curve between display values and linear light. A linear picture needs none until it is shown. `layers` is how
+    many to split the picture into, or those of another lens in front of the same picture.
     """
 
-    def __init__(self, picture: RGBD, kernel: Kernel = DISC, light: Curve = 2.2, layers: int = 1) -> None:
+    def __init__(self, picture: RGBD, kernel: Kernel = DISC, light: Curve = 2.2, layers: int | Layers | None = 1) -> None:
         self.kernel = kernel
         self.light = light
         self.linear = picture.linear
         self.image = torch.from_numpy(picture.image)
         self.disparity = torch.from_numpy(picture.disparity)
-        self.layers: Layers | None = split_layers(self.image, self.disparity, layers) if layers > 1 else None
+        if isinstance(layers, int):
+            layers = split_layers(self.image, self.disparity, layers) if layers > 1 else None
+        self.layers = layers
 
     def photograph(self, aperture: float, focus_disparity: float) -> np.ndarray:
         """The picture (H, W, 3) through this aperture (pixels × scene units), in the same light as it came."""
