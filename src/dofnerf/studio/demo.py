@@ -20,8 +20,8 @@ from dofnerf.studio.rgbd import RGBD, DepthConfig, read_rgbd
 BUILT_IN = Path(dofnerf.pictures.__file__).with_name("demo")
 LARGEST_BLUR = 0.035  # of the picture's width: a wide-open lens
 LAYERS = 6
-# Eight bits cut bright lights off at white. A steeper curve than the display's 2.2 gives them some of their weight back, so that
-# the shape of the aperture shows.
+# Eight bits cut bright lights off at white. A steeper curve than the display's 2.2 gives them some of their weight back, so
+# that the shape of the aperture shows.
 BRIGHT_LIGHTS = 4.0
 GIF_FRAMES, GIF_FPS = 32, 16.0
 

@@ -104,7 +104,8 @@ def read_rgbd(image_path: Path, depth_path: Path, config: DepthConfig) -> RGBD:
     if holes.any():
         _refuse_holes(depth_path, config, values, holes, wanted)
     scaled = np.where(holes, 1.0, values.astype(np.float64)) * scale
-    disparity = np.where(holes, 0.0, 1 / scaled if config.depth_kind == "depth" else scaled).astype(np.float32)
+    with np.errstate(over="ignore"):  # caught below
+        disparity = np.where(holes, 0.0, 1 / scaled if config.depth_kind == "depth" else scaled).astype(np.float32)
     if not np.isfinite(disparity).all():
         row, column = np.argwhere(~np.isfinite(disparity))[0]
         value = values[row, column]
