@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,23 +16,8 @@ if TYPE_CHECKING:
     from dofnerf.optics.aperture import Kernel
 
 AUTOMATIC_BLUR = 0.025  # the largest blur radius of an automatic aperture, in widths of the picture
-
-
-def _parse_pixel(words: list[str]) -> tuple[int, int]:
-    x, y = words[0].split(",")
-    return int(x), int(y)
-
-
-Pixel = Annotated[
-    tuple[int, int],
-    tyro.constructors.PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="X,Y",
-        instance_from_str=_parse_pixel,
-        is_instance=lambda value: isinstance(value, tuple) and len(value) == 2,
-        str_from_instance=lambda pixel: [f"{pixel[0]},{pixel[1]}"],
-    ),
-]
+MOST_BLADES = 64  # a disc, to the eye
+MOST_LAYERS = 256  # each is a picture in memory
 
 
 @dataclass(frozen=True)
@@ -77,14 +63,14 @@ class LensConfig:
         ):  # fmt: skip
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"{flag} must be positive and finite, found {value:g}")
-        if self.blades != 0 and self.blades < 3:
-            raise ValueError(f"--blades must be 0 (a disc) or 3 and more, found {self.blades}")
+        if self.blades != 0 and not 3 <= self.blades <= MOST_BLADES:
+            raise ValueError(f"--blades must be 0 (a disc) or 3 to {MOST_BLADES}, found {self.blades}")
         if not math.isfinite(self.rotation):
             raise ValueError(f"--rotation must be finite, found {self.rotation:g}")
         if self.light != "srgb" and not (self.light > 0 and math.isfinite(self.light)):
             raise ValueError(f"--light must be srgb or a gamma above 0, found {self.light:g}")
-        if self.layers < 1:
-            raise ValueError(f"--layers must be 1 or more, found {self.layers}")
+        if not 1 <= self.layers <= MOST_LAYERS:
+            raise ValueError(f"--layers must be 1 to {MOST_LAYERS}, found {self.layers}")
 
     def resolve(self, picture: RGBD, focuses: Sequence[float]) -> tuple[float, str]:
         """The aperture in pixels × scene units for these focus disparities, and where it comes from in words."""
@@ -119,7 +105,7 @@ class FocusConfig:
 
     focus: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: the middle of the picture)")] = None
     """Focus depth in scene units, along the optical axis; inf for infinity."""
-    focus_at: Annotated[Pixel | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
+    focus_at: Annotated[str | None, tyro.conf.arg(metavar="X,Y", help_behavior_hint="(optional)")] = None
     """Focus on the pixel in column X, row Y, counted from 0 at the top left (the median depth around it)."""
 
     def check(self) -> None:
@@ -128,6 +114,8 @@ class FocusConfig:
             raise ValueError("--focus and --focus-at say the same thing: give one of them")
         if self.focus is not None and not self.focus > 0:
             raise ValueError(f"--focus must be above 0, found {self.focus:g}")
+        if self.focus_at is not None and not re.fullmatch(r"-?\d+,-?\d+", self.focus_at):
+            raise ValueError(f"--focus-at must be two whole numbers X,Y such as 320,200, found {self.focus_at!r}")
 
     def disparity(self, picture: RGBD) -> tuple[float, str]:
         """1 / the focus depth, and where it comes from in words."""
@@ -135,7 +123,7 @@ class FocusConfig:
             return 1 / self.focus, "as given"
         if self.focus_at is None:
             return picture.disparity_in_the_middle(), "in the middle of the picture"
-        x, y = self.focus_at
+        x, y = map(int, self.focus_at.split(","))
         height, width = picture.disparity.shape
         if not (0 <= x < width and 0 <= y < height):
             raise ValueError(f"--focus-at {x},{y} lies outside the picture of {width} × {height} pixels")
@@ -151,7 +139,7 @@ def largest_blur(picture: RGBD, aperture: float, focuses: Sequence[float]) -> fl
 
     far, near = float(picture.disparity.min()), float(picture.disparity.max())
     largest = max(aperture * abs(focus - end) for focus in focuses for end in (far, near))
-    if largest > LARGEST:
+    if not largest <= LARGEST:  # NaN too
         raise ValueError(
             f"aperture {aperture:g} blurs the picture by up to {largest:.3g} pixels: check --aperture, --focus and "
             f"--depth-scale (depth runs from {depth_in_words(near)} to {depth_in_words(far)})"
