@@ -13,7 +13,7 @@ exactly flat within k·r − 1: the fact that makes O(r) scatter exact.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -43,6 +43,10 @@ class Kernel:
             raise ValueError(f"norm must be 'paper' or 'unit', found {self.norm!r}")
         if not math.isfinite(self.rotation):
             raise ValueError(f"rotation must be finite, found {self.rotation}")
+
+    def upside_down(self) -> Kernel:
+        """The same aperture turned by half."""
+        return replace(self, rotation=self.rotation + math.pi)
 
     @property
     def apothem(self) -> float:

@@ -60,7 +60,8 @@ class LearnedLens(nn.Module):
         start = _per_photo(
             "aperture", min(2 * _START_BLUR, max_radius / 2) / span if aperture is None else aperture, num_photos
         )
-        shared = torch.zeros(int(members.max()) + 1).index_reduce(0, members, start, "mean", include_self=False)
+        sizes = torch.bincount(members)
+        shared = torch.zeros(len(sizes)).index_add(0, members, start) / sizes.clamp(min=1)
         self.raw_aperture = nn.Parameter(_unbound("aperture", shared, 0.0, self.max_aperture))
         middle = (1 / near + 1 / far) / 2
         focus = _per_photo("focus_disparity", middle if focus_disparity is None else focus_disparity, num_photos)

@@ -35,15 +35,26 @@ def scatter(
 
 
 def accumulate(values: Tensor, coc_radius: Tensor, kernel: Kernel = DISC, backend: Backend = "auto") -> Tensor:
-    """The bare sum out_j = Σ_i w_ij values_i: (…, H, W, C), (…, H, W) → (…, H, W, C). The unit kernel keeps the light."""
+    """The bare sum out_j = Σ_i w_ij values_i: (…, H, W, C), (…, H, W) → (…, H, W, C). The unit kernel keeps the light.
+
+    Light from in front of the focal plane (negative radius) has not crossed yet when it meets the sensor, light from behind
+    has: the one blurs to the aperture's shape turned by half. It shows with an odd number of blades.
+    """
     _check(values, coc_radius)
     height, width, channels = values.shape[-3:]
     flat = values.reshape(-1, height, width, channels)
-    radius = coc_radius.expand(values.shape[:-1]).reshape(-1, height, width).abs()
+    signed = coc_radius.expand(values.shape[:-1]).reshape(-1, height, width)
+    radius = signed.abs()
     largest = float(radius.detach().max()) if radius.numel() else 0.0
     if not largest <= LARGEST:  # NaN too
         raise ValueError(f"coc_radius reaches {largest:g} pixels: check the units of aperture, focus and depth")
-    out = _backend(backend, flat)(flat, radius, kernel)
+    run = _backend(backend, flat)
+    in_front = signed.detach() < 0
+    if kernel.blades % 2 and bool(in_front.any()):
+        front = flat * in_front[..., None]
+        out = run(flat - front, radius, kernel) + run(front, radius, kernel.upside_down())
+    else:
+        out = run(flat, radius, kernel)
     return out.reshape(values.shape)
 
 

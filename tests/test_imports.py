@@ -1,0 +1,44 @@
+"""Who may import whom: the order of docs/design.md, held by reading the source."""
+
+import ast
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "dofnerf"
+GROUND = {"pictures", "camera"}
+MAY_IMPORT = {
+    "pictures": set(),
+    "camera": set(),
+    "optics": set(),
+    "rays": {"camera"},
+    "fields": {"camera"},
+    "scenes": GROUND,
+    "render": {"optics", "rays", "fields", "scenes"} | GROUND,
+    "synth": {"optics", "rays", "fields", "scenes", "render"} | GROUND,
+    "capture": {"optics", "rays", "fields", "scenes", "render"} | GROUND,
+    "train": {"optics", "rays", "fields", "scenes", "render"} | GROUND,
+}
+MAY_IMPORT["evaluate"] = set(MAY_IMPORT)
+MAY_IMPORT["studio"] = set(MAY_IMPORT) - {"evaluate"}
+
+
+def _parts_imported(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            raise AssertionError(f"{path}: imports are absolute")
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module == "dofnerf":
+            names += [f"dofnerf.{alias.name}" for alias in node.names]
+        yield from (name.split(".")[1] for name in names if name.startswith("dofnerf."))
+
+
+def test_import_order():
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
+        part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if part not in MAY_IMPORT:
+            assert part in {"__init__", "cli"}, f"{path}: give {part} its place in the import order"
+            continue
+        wrong += [f"{path.name} of {part} imports {other}" for other in _parts_imported(path)
+                  if other != part and other not in MAY_IMPORT[part]]  # fmt: skip
+    assert not wrong, wrong
