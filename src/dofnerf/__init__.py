@@ -1,12 +1,23 @@
 """Photos with shallow depth of field in; a sharp scene, every photo's lens, and a virtual lens out."""
 
 import os
+from typing import TYPE_CHECKING, Any
 
 # torch's OpenMP threads otherwise spin after each operation and take the cores from our own kernels. Only counts when dofnerf
 # is imported before torch; the user's own setting wins.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-from dofnerf.optics import Kernel, LearnedLens, coc_radius, scatter, scatter_layers
+if TYPE_CHECKING:
+    from dofnerf.optics import Kernel, LearnedLens, coc_radius, scatter, scatter_layers
 
 __all__ = ["Kernel", "LearnedLens", "coc_radius", "scatter", "scatter_layers"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, imported when first asked for: torch takes seconds, and `dofnerf --help` needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'dofnerf' has no attribute {name!r}")
+    from dofnerf import optics
+
+    return getattr(optics, name)

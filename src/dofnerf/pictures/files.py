@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".exr")
 # Depth and disparity maps are numbers, so only lossless formats are read.
 MAP_SUFFIXES = (".png", ".tif", ".tiff", ".exr", ".npy")
+_HUSH = threading.Lock()  # one thread at a time may turn the terminal off
 
 
 def is_linear(path: Path | str) -> bool:
@@ -71,7 +73,7 @@ def read_map(path: Path | str) -> tuple[np.ndarray, float]:
             array = np.load(path, allow_pickle=False)
         except FileNotFoundError:
             raise
-        except (ValueError, EOFError, OSError) as error:
+        except (ValueError, EOFError, OSError, MemoryError) as error:
             raise ValueError(f"{path}: not a readable .npy array ({_line(error)})") from None
         if array.dtype.kind not in "fiu":
             raise ValueError(f"{path}: expected numbers, found {array.dtype}")
@@ -201,10 +203,23 @@ def _read_exr(path: Path) -> dict[str, np.ndarray]:
         if file.read(4) != b"\x76\x2f\x31\x01":
             raise ValueError(f"{path}: not an EXR file")
     try:
-        with OpenEXR.File(str(path), separate_channels=True) as file:
+        with _hushed(), OpenEXR.File(str(path), separate_channels=True) as file:
             return {name: np.asarray(channel.pixels) for name, channel in file.channels().items()}
     except Exception as error:
         raise ValueError(f"{path}: the EXR is truncated or corrupt ({_line(error)})") from None
+
+
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """Nothing reaches the terminal meanwhile: the EXR library prints lines of its own about a broken file, to both streams."""
+    with _HUSH, open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        kept = os.dup(2)
+        try:
+            os.dup2(nowhere.fileno(), 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def _line(error: Exception) -> str:

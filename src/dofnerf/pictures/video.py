@@ -24,13 +24,22 @@ def write_video(path: Path | str, frames: Iterable[np.ndarray], fps: float = 24)
 
 
 def _write_gif(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
-    # One palette per frame: a rack focus has other colours at each end, and a shared palette bands.
-    images = [Image.fromarray(to_bytes(f)).quantize(256, dither=Image.Dither.FLOYDSTEINBERG) for f in frames]
+    images = [_with_palette(Image.fromarray(to_bytes(frame))) for frame in frames]
     if not images:
         raise ValueError(f"{path}: no frames to write")
     with atomic(path) as temporary:
         duration = max(20, round(1000 / fps))
         images[0].save(temporary, save_all=True, append_images=images[1:], duration=duration, loop=0)
+
+
+def _with_palette(image: Image.Image) -> Image.Image:
+    """256 colours of its own for each frame: a rack focus has other colours at each end, and a shared palette bands.
+
+    The octree keeps rare colours that the median cut loses. Pillow dithers only when it is given a palette, hence two passes;
+    without dither, blur turns into contour lines.
+    """
+    palette = image.quantize(256, method=Image.Quantize.FASTOCTREE)
+    return image.quantize(palette=palette, dither=Image.Dither.FLOYDSTEINBERG)
 
 
 def _write_mp4(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:

@@ -1,0 +1,7 @@
+"""`python -m dofnerf` is the command `dofnerf`."""
+
+import sys
+
+from dofnerf.cli import main
+
+sys.exit(main())

@@ -1,0 +1,104 @@
+"""The command `dofnerf`: one thin verb each.
+
+A verb is a line in `VERBS`: what it does, and where its config (a dataclass whose fields become flags) and its function live.
+They are imported only when the verb is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import tyro
+
+from dofnerf import __version__
+
+ABOUT = """A virtual lens for pictures with depth.
+
+Start with the first, then put the lens in front of a picture of your own:
+  dofnerf demo
+  dofnerf refocus photo.jpg depth.png --focus-at 320,200
+
+Each VERB explains its flags, with units and examples: dofnerf VERB --help"""
+FLAGS = (tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """`module` holds the dataclass `config` and the function `run(config)`."""
+
+    about: str
+    module: str
+    config: str
+
+    def load(self) -> tuple[type, Callable[[Any], Any]]:
+        """The config's class and the function that takes one."""
+        module = importlib.import_module(self.module)
+        return getattr(module, self.config), module.run
+
+
+VERBS = {
+    "refocus": Verb("Put a lens in front of a picture with a depth map.", "dofnerf.studio.refocus", "RefocusConfig"),
+    "demo": Verb("Refocus the built-in picture: near, middle, far, hexagonal.", "dofnerf.studio.demo", "DemoConfig"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; returns the exit code: 0, 2 for a mistake of the user's, 130 when interrupted."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if arguments[:1] == ["--version"]:
+            print(f"dofnerf {__version__}")
+            return 0
+        config, run = parse(arguments)
+        run(config)
+    except (ValueError, OSError, MemoryError) as error:
+        if os.environ.get("DOFNERF_DEBUG") == "1":
+            raise
+        print(f"dofnerf: error: {_one_line(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        if os.environ.get("DOFNERF_DEBUG") == "1":
+            raise
+        print("dofnerf: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def parse(arguments: list[str]) -> tuple[Any, Callable[[Any], Any]]:
+    """(the verb's config, its function); exits with 0 after --help, with 2 if the arguments make no sense."""
+    verb = VERBS.get(arguments[0]) if arguments else None
+    if verb is not None:
+        config, run = verb.load()
+        return tyro.cli(config, prog=f"dofnerf {arguments[0]}", args=arguments[1:], config=FLAGS), run
+    # No verb: tyro explains which there are. Their flags are not needed for that, so nothing is imported.
+    tyro.extras.subcommand_cli_from_dict(
+        {name: _stub(verb.about) for name, verb in VERBS.items()},
+        prog="dofnerf",
+        description=ABOUT,
+        args=arguments or ["--help"],
+    )
+    raise AssertionError("tyro exits when it has no verb")
+
+
+def _stub(about: str) -> Callable[[], NoReturn]:
+    def verb() -> NoReturn:
+        raise AssertionError("a verb is loaded before it is run")
+
+    verb.__doc__ = about
+    return verb
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        name = error.filename if error.filename is not None else error.filename2
+        return f"{name}: {error.strerror}" if name is not None else error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+if __name__ == "__main__":
+    sys.exit(main())
