@@ -203,10 +203,9 @@ def _light(view: PictureFile) -> np.ndarray:
 
 def _shifted(image: np.ndarray, column: float, row: float, margin: int) -> np.ndarray:
     """The image read `column`, `row` pixels further on, by Catmull-Rom, without its margins."""
-    for axis, shift in ((0, row), (1, column)):
-        whole = int(np.floor(shift))
-        weights = catmull_rom(np.asarray(shift - whole, dtype=np.float32))
-        length = image.shape[axis] - 2 * margin
-        parts = (np.take(image, np.arange(length) + margin + whole + i - 1, axis=axis) for i in range(4))
-        image = sum(weight * part for weight, part in zip(weights, parts, strict=True))
-    return image
+    height, width = (side - 2 * margin for side in image.shape[:2])
+    top, left = int(np.floor(row)), int(np.floor(column))
+    down = catmull_rom(np.asarray(row - top, dtype=np.float32))
+    across = catmull_rom(np.asarray(column - left, dtype=np.float32))
+    image = sum(down[i] * image[margin + top + i - 1 :][:height] for i in range(4))
+    return sum(across[i] * image[:, margin + left + i - 1 :][:, :width] for i in range(4))
