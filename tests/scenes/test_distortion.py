@@ -74,7 +74,9 @@ def test_dots_move_to_where_the_pinhole_sees_them(tmp_path: Path, model: str, pa
 
 def test_straight_photo_agrees_with_skimage(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    noise = np.asarray(Image.fromarray(rng.integers(0, 255, (25, 40, 3), dtype=np.uint8)).resize(SIZE, Image.Resampling.BICUBIC))
+    noise = np.asarray(
+        Image.fromarray(rng.integers(0, 255, (25, 40, 3), dtype=np.uint8)).resize(SIZE, Image.Resampling.BICUBIC)
+    )
     root = small.transforms(tmp_path, lens=False)
     data = json.loads((root / "transforms.json").read_text())
     data |= {"w": SIZE[0], "h": SIZE[1], "fl_x": 250.0, "k1": BENT.k1, "k2": BENT.k2, "p1": BENT.p1, "p2": BENT.p2}

@@ -24,7 +24,9 @@ def _dot_field(root: Path, disparity: float) -> Path:
         for c in range(GRID):
             x, y = SIZE / 2 + disparity * (c - 4), SIZE / 2 + disparity * (r - 4)
             light = np.exp(-((u - x) ** 2 + (v - y) ** 2) / (2 * 1.5**2))
-            Image.fromarray((light ** (1 / 2.2) * 255).round().astype(np.uint8)).convert("RGB").save(root / f"view_{r:02d}_{c:02d}.png")
+            Image.fromarray((light ** (1 / 2.2) * 255).round().astype(np.uint8)).convert("RGB").save(
+                root / f"view_{r:02d}_{c:02d}.png"
+            )
     (root / "manifest.json").write_text(json.dumps({"focus": {"min": NEAR_DISPARITY, "max": FAR_DISPARITY}}))
     return root
 
@@ -58,7 +60,9 @@ def _depth_of_dot(scene: scenes.Scene, disparity: float) -> float:
     """Triangulate: the depth at which the outermost two cameras agree about the dot."""
     first, last = scene.frames[0], scene.frames[-1]
     steps = [np.array([int(n) for n in frame.name.split("_")[1:]][::-1]) - 4 for frame in (first, last)]
-    dots = [np.array([f.camera.width / 2, f.camera.height / 2]) + disparity * s for f, s in zip((first, last), steps, strict=True)]
+    dots = [
+        np.array([f.camera.width / 2, f.camera.height / 2]) + disparity * s for f, s in zip((first, last), steps, strict=True)
+    ]
     depths = np.linspace(1.5, 6, 20001)
     seen = last.camera.project(first.camera.unproject(np.repeat(dots[0][None], len(depths), 0), depths))[0]
     miss = np.linalg.norm(seen - dots[1], axis=1)

@@ -74,6 +74,8 @@ def find_model(root: Path) -> Path | None:
     """The folder below `root` that holds cameras.bin or cameras.txt, at the usual places."""
     for place in ("sparse/0", "sparse", "colmap/sparse/0", "colmap/sparse", "."):
         if any((root / place / f"cameras.{suffix}").is_file() for suffix in ("bin", "txt")):
+            if not (root / place).resolve().is_relative_to(root.resolve()):
+                raise ValueError(f"{root / place}: leads outside the scene folder; copy the model into it")
             return root / place
     return None
 

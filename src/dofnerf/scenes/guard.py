@@ -39,7 +39,8 @@ def inside(root: Path, name: Any, where: str) -> Path:
 def pictures_in(root: Path, folder: Path) -> list[Path]:
     """The pictures of one folder of the scene, by sorted name, links followed."""
     names = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith("."))
-    return [inside(root, str(folder.resolve() / name), str(folder)) for name in names]
+    place = inside(root, str(folder.resolve()), str(folder)).relative_to(root.resolve())
+    return [inside(root, str(place / name), str(folder / name)) for name in names]
 
 
 def read_json(path: Path) -> dict[str, Any]:
