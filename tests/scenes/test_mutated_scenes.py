@@ -147,7 +147,7 @@ def test_transforms_values(place: Path) -> None:
     root = complete(place)
     whole = (root / "transforms.json").read_text()
 
-    @settings(hammer, max_examples=400)
+    @settings(hammer, max_examples=250)
     @given(edits=st.lists(st.tuples(st.integers(0, 10**6), odd_values), min_size=1, max_size=3))
     def one(edits: list) -> None:
         data = json.loads(whole)

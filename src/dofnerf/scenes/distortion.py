@@ -13,6 +13,7 @@ that leaves no blank corner.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -82,27 +83,31 @@ def straighten(camera: Camera, distortion: Distortion, where: str) -> tuple[Came
     """The pinhole camera of the straightened picture, and its zoom (1 without distortion)."""
     if not distortion:
         return camera, 1.0
-    trial = Undistorted(_Nothing(), distortion, (camera.fx, camera.fy), (camera.cx, camera.cy), 1.0)
+    bent = Undistorted(_Nothing(), distortion, (camera.fx, camera.fy), (camera.cx, camera.cy), 1.0)
+    zoom, trouble = _zoom(bent, camera.width, camera.height)
+    if trouble:
+        raise ValueError(f"{where}: the distortion {distortion} {trouble}; check its numbers")
+    return replace(camera, fx=camera.fx * zoom, fy=camera.fy * zoom), zoom
+
+
+@lru_cache(maxsize=256)
+def _zoom(bent: Undistorted, width: int, height: int) -> tuple[float, str]:
+    """The least zoom from which on the whole straight picture lies within the bent one, and what is wrong, if anything."""
     steps = np.linspace(0, 1, 65)
     edges = [(steps * 0, steps), (steps * 0 + 1, steps), (steps, steps * 0), (steps, steps * 0 + 1)]
-    column = np.concatenate([c for c, _ in edges]) * camera.width
-    row = np.concatenate([r for _, r in edges]) * camera.height
-
-    def full(zoom: float) -> bool:
-        u, v = replace(trial, zoom=zoom).bent_pixels(column, row)
-        return bool(((u >= -0.5) & (u <= camera.width + 0.5) & (v >= -0.5) & (v <= camera.height + 0.5)).all())
-
+    column, row = (np.concatenate([edge[axis] for edge in edges]) for axis in (0, 1))
+    zooms = np.geomspace(2.0, 0.6, 400)
+    (cx, cy) = bent.centre
     with np.errstate(over="ignore", invalid="ignore"):
-        zooms = np.geomspace(2.0, 0.6, 400)
-        fits = np.array([full(z) for z in zooms])
+        # A longer focal length is the same as a picture shrunk about its principal point.
+        u, v = bent.bent_pixels(cx + (column * width - cx) / zooms[:, None], cy + (row * height - cy) / zooms[:, None])
+        fits = np.asarray((u >= -0.5) & (u <= width + 0.5) & (v >= -0.5) & (v <= height + 0.5)).all(axis=-1).reshape(-1)
         if not fits[0]:
-            raise ValueError(f"{where}: the distortion {distortion} is too strong to straighten the photo; check its numbers")
+            return 1.0, "is too strong to straighten the photo"
         zoom = float(zooms[-1] if fits.all() else zooms[np.argmin(fits) - 1])
-        u, v = replace(trial, zoom=zoom).bent_pixels(*np.meshgrid(steps * camera.width, steps * camera.height))
+        u, v = replace(bent, zoom=zoom).bent_pixels(*np.meshgrid(steps * width, steps * height))
         area = np.diff(u, axis=1)[:-1] * np.diff(v, axis=0)[:, :-1] - np.diff(u, axis=0)[:, :-1] * np.diff(v, axis=1)[:-1]
-        if not (area > 0).all():
-            raise ValueError(f"{where}: the distortion {distortion} folds the photo over itself; check its numbers")
-    return replace(camera, fx=camera.fx * zoom, fy=camera.fy * zoom), zoom
+    return zoom, "" if (area > 0).all() else "folds the photo over itself"
 
 
 def sample_cubic(image: np.ndarray, column: np.ndarray, row: np.ndarray) -> np.ndarray:

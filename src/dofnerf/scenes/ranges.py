@@ -19,25 +19,31 @@ def depth_range(depth: np.ndarray) -> tuple[float, float] | None:
     return (float(near), float(far)) if 0 < near < far else None
 
 
-def with_bounds(frames: list[Frame], points: Points | None, where: str) -> tuple[list[Frame], float, float, tuple[str, ...]]:
-    """Each view's depth range: as given, else of the points that it sees, else guessed from where the cameras look."""
+def with_bounds(
+    frames: list[Frame], points: Points | None, whole: tuple[float, float] | None, where: str
+) -> tuple[list[Frame], tuple[float, float], tuple[str, ...]]:
+    """The frames with their depth ranges (as given, else of the points that they see), the scene's, and a note if it is a guess.
+
+    `whole` is the range that the file gives for the scene, if it does.
+    """
     result = []
     for i, frame in enumerate(frames):
-        if frame.seen is not None:
-            total = 0 if points is None else len(points)
-            if len(frame.seen) and not 0 <= frame.seen.min() <= frame.seen.max() < total:
-                raise ValueError(f"{where}: frame {i} ({frame.name}): a visible point's number is not below {total}")
-        given = frame.bounds
-        if given is None and points is not None:
+        total = 0 if points is None else len(points)
+        if frame.seen is not None and len(frame.seen) and not 0 <= frame.seen.min() <= frame.seen.max() < total:
+            raise ValueError(f"{where}: frame {i} ({frame.name}): a visible point's number is not below {total}")
+        own = frame.bounds
+        if own is None and points is not None:
             pixels, depth = frame.camera.project(points.xyz if frame.seen is None else points.xyz[frame.seen])
             inside_photo = (pixels >= 0).all(axis=1) & (pixels < (frame.camera.width, frame.camera.height)).all(axis=1)
-            given = depth_range(depth[inside_photo])
-        result.append(replace(frame, bounds=given))
+            own = depth_range(depth[inside_photo])
+        result.append(replace(frame, bounds=own))
     ranges = [frame.bounds for frame in result if frame.bounds]
+    if whole is not None:
+        return result, whole, ()
     if ranges:
-        return result, min(r[0] for r in ranges), max(r[1] for r in ranges), ()
-    near, far = guess([frame.camera for frame in frames])
-    return result, near, far, ("the file gives no depth range (near, far): this one is a guess from where the cameras look",)
+        return result, (min(r[0] for r in ranges), max(r[1] for r in ranges)), ()
+    note = "the file gives no depth range (near, far): this one is a guess from where the cameras look"
+    return result, guess([frame.camera for frame in frames]), (note,)
 
 
 def guess(cameras: list[Camera]) -> tuple[float, float]:

@@ -45,17 +45,18 @@ def read(path: Path, options: ReadOptions) -> Found:
     root = files[0].parent
     frames: list[Frame] = []
     test: set[str] | None = None
-    data: dict[str, Any] = {}
-    for number_of_file, file in enumerate(files):
-        inside(root, file.name, str(file))
-        data = read_json(file)
-        own = _frames(root, file, data)
+    contents = [read_json(inside(root, file.name, str(file))) for file in files]
+    for file, content in zip(files, contents, strict=True):
+        own = _frames(root, file, content)
         frames += own
-        if number_of_file:
+        if file != files[0]:
             test = {frame.name for frame in own}
-    points = _points(root, files[0], read_json(files[0]) if len(files) > 1 else data)
+    data = contents[0]
+    points = _points(root, files[0], data)
     test = _listed_split(files[0], data, frames) if test is None else test
-    frames, near, far, notes = with_bounds(frames, points, f"{files[0]}")
+    given = data.get("near"), data.get("far")
+    whole = None if given == (None, None) else bounds(*given, str(files[0]))
+    frames, (near, far), notes = with_bounds(frames, points, whole, str(files[0]))
     frozen = None if test is None else frozenset(test)
     width = frames[0].camera.width
     return Found(root.resolve().name, "transforms.json", frames, near, far, width, points, frozen, notes)
