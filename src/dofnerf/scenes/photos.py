@@ -44,6 +44,8 @@ def saved_smaller(root: Path, photos: list[Path], full_width: int, downscale: in
     """Write missing downscaled photos to images_N beside the originals, and return those."""
     folder = root / f"images_{downscale}"
     targets = [folder / f"{photo.stem}.png" for photo in photos]
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"{root}: two photos share one name, so smaller copies cannot be kept; read without save_resized")
     for photo, target in zip(photos, targets, strict=True):
         if photo.parent == folder.resolve():
             return photos

@@ -22,7 +22,7 @@ def depth_range(depth: np.ndarray) -> tuple[float, float] | None:
 def with_bounds(
     frames: list[Frame], points: Points | None, whole: tuple[float, float] | None, where: str
 ) -> tuple[list[Frame], tuple[float, float], tuple[str, ...]]:
-    """The frames with their depth ranges (as given, else of the points that they see), the scene's, and a note if it is a guess.
+    """The frames with their depth ranges (given, or of the points that they see), the scene's, and a note if that is a guess.
 
     `whole` is the range that the file gives for the scene, if it does.
     """

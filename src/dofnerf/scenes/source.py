@@ -94,11 +94,10 @@ def resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
         return image
     if image.ndim == 2:
         return np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.NEAREST))
-    light = image.astype(np.float32) ** np.float32(GAMMA)
-    bands = [
-        np.asarray(Image.fromarray(light[..., c]).resize((width, height), Image.Resampling.LANCZOS))
-        for c in range(light.shape[2])
-    ]
+    bands = []
+    for c in range(image.shape[2]):
+        light = Image.fromarray(image[..., c] ** np.float32(GAMMA))
+        bands.append(np.asarray(light.resize((width, height), Image.Resampling.LANCZOS)))
     return np.clip(np.stack(bands, axis=-1), 0, 1) ** np.float32(1 / GAMMA)
 
 

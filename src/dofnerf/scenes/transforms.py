@@ -89,7 +89,6 @@ class _Entry:
 
     def frame(self) -> Frame:
         path = self._file(self.entry.get("file_path"), "file_path")
-        assert path is not None
         size = image_size(path)
         bent_camera, bent = self._camera(size)
         camera, zoom = straighten(bent_camera, bent, self.where)
@@ -163,7 +162,7 @@ class _Entry:
             return 0.5 * extent / math.tan(0.5 * angle)
         return focal
 
-    def _file(self, name: Any, key: str) -> Path | None:
+    def _file(self, name: Any, key: str) -> Path:
         where = f"{self.where}: {key}"
         for suffix in SUFFIXES:
             path = inside(self.root, name + suffix if isinstance(name, str) else name, where)
@@ -175,7 +174,6 @@ class _Entry:
         if self.entry.get(key) is None:
             return None
         path = self._file(self.entry[key], key)
-        assert path is not None
         if image_size(path) != size:
             raise ValueError(f"{self.where}: {key} has another size than the photo; all pictures of a view have one size")
         return PictureFile(path, *size)
@@ -184,7 +182,6 @@ class _Entry:
         if self.entry.get("depth_file_path") is None:
             return None
         path = self._file(self.entry["depth_file_path"], "depth_file_path")
-        assert path is not None
         unit = self._number("depth_unit_scale_factor", 1e-3, True)
         return DepthFile(path, *size, unit=unit or 1e-3)
 
@@ -206,7 +203,6 @@ class _Entry:
         if self.entry.get("visible_file_path") is None:
             return None, None
         path = self._file(self.entry["visible_file_path"], "visible_file_path")
-        assert path is not None
         table = read_array(path)
         if table.ndim != 2 or table.shape[1] != 2 or not np.isfinite(table).all() or (np.abs(table) > 1e9).any():
             raise ValueError(f"{self.where}: {path} must hold one row (point number, error in pixels) for each visible point")
