@@ -14,7 +14,7 @@ import numpy as np
 from dofnerf.camera import Camera
 from dofnerf.scenes.colmap_model import Model, ModelCamera, ModelImage, find_model, read_model
 from dofnerf.scenes.distortion import Distortion, Undistorted, straighten
-from dofnerf.scenes.guard import inside, number, pose
+from dofnerf.scenes.guard import SMALLEST_NUMBER, inside, number, pose
 from dofnerf.scenes.photos import photo_folder, picture_at, saved_smaller
 from dofnerf.scenes.protocol import Found, ReadOptions
 from dofnerf.scenes.ranges import depth_range
@@ -71,7 +71,7 @@ def find_photo(root: Path, folder: Path, name: str, where: str) -> Path:
 
 def camera_pose(image: ModelImage, where: str) -> np.ndarray:
     """COLMAP's world-to-camera → our camera-to-world (3, 4)."""
-    norm = np.linalg.norm(image.quaternion)
+    norm = np.hypot.reduce(image.quaternion)
     if not (np.isfinite(norm) and norm > 1e-9):
         raise ValueError(f"{where}: the pose's quaternion is zero, NaN or infinite")
     w, x, y, z = image.quaternion / norm
@@ -102,7 +102,7 @@ def pinhole(camera: ModelCamera, to_world: np.ndarray, where: str) -> tuple[Came
         fx, fy, cx, cy, bent = *p[:4], Distortion(*p[4:8])
     else:
         raise ValueError(f"{where}: the camera model {camera.model} is not read; run COLMAP's image_undistorter first")
-    if fx <= 0 or fy <= 0:
+    if min(fx, fy) <= SMALLEST_NUMBER:
         raise ValueError(f"{where}: the focal length must be larger than 0, found {min(fx, fy):g}")
     return Camera(to_world, fx, fy, cx, cy, camera.width, camera.height), bent
 

@@ -18,6 +18,7 @@ from dofnerf.pictures.files import IMAGE_SUFFIXES
 LARGEST_JSON = 1 << 28
 # No photo, lens or room needs a larger number; beyond it float32 renderers overflow.
 LARGEST_NUMBER = 1e12
+SMALLEST_NUMBER = 1e-9
 
 
 def inside(root: Path, name: Any, where: str) -> Path:
@@ -77,12 +78,12 @@ def read_array(path: Path) -> np.ndarray:
 
 
 def number(value: Any, where: str, positive: bool = False) -> float:
-    """A finite number, not absurdly large."""
+    """A finite number, not absurdly large nor, where it must be positive, absurdly small."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{where}: expected a number, found {shown(value)}")
     if not -LARGEST_NUMBER < value < LARGEST_NUMBER:
         raise ValueError(f"{where}: {shown(value)} is not a usable number")
-    if positive and value <= 0:
+    if positive and value <= SMALLEST_NUMBER:
         raise ValueError(f"{where}: must be larger than 0, found {shown(value)}")
     return float(value)
 

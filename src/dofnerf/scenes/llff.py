@@ -18,7 +18,7 @@ import numpy as np
 from dofnerf.camera import Camera
 from dofnerf.scenes import colmap
 from dofnerf.scenes.colmap_model import Model, find_model, read_model
-from dofnerf.scenes.guard import bounds, pose, read_array, shown
+from dofnerf.scenes.guard import SMALLEST_NUMBER, bounds, pose, read_array, shown
 from dofnerf.scenes.photos import list_photos, photo_folder, picture_at, saved_smaller
 from dofnerf.scenes.protocol import Found, ReadOptions
 from dofnerf.scenes.ranges import depth_range
@@ -51,7 +51,9 @@ def read_poses(root: Path) -> np.ndarray:
     if table.ndim != 2 or table.shape[1] != 17 or not len(table):
         raise ValueError(f"{path}: expected one row of 17 numbers for each photo, found an array of shape {table.shape}")
     for i, size in enumerate(table[:, [4, 9, 14]]):
-        if not (np.isfinite(size).all() and (size > 0).all() and (size[:2] >= 1).all() and (size < 1 << 20).all()):
+        if not (
+            np.isfinite(size).all() and (size > SMALLEST_NUMBER).all() and (size[:2] >= 1).all() and (size < 1 << 20).all()
+        ):
             raise ValueError(
                 f"{path}: frame {i}: height, width or focal length is zero, NaN or absurd ({shown(size.tolist())})"
             )
@@ -66,7 +68,7 @@ def frame_of(root: Path, table: np.ndarray, i: int, photo: Path) -> Frame:
     to_world = pose(np.stack([right, -down, back, position], axis=1), where)
     near, far = table[i, 15:].tolist()
     source = picture_at(photo, (round(width), round(height)), where)
-    full = Camera(to_world, focal, focal, width / 2, height / 2, round(width), round(height))
+    full = Camera(to_world, float(focal), float(focal), width / 2, height / 2, round(width), round(height))
     return Frame(photo.stem, full.resized(source.width, source.height), source, bounds=bounds(near, far, where))
 
 
