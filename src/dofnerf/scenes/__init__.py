@@ -1,0 +1,87 @@
+"""Scenes: photos + cameras + depth bounds + split, from whatever format people have.
+
+    scene = scenes.load("fern", downscale=8)
+    scene.photo(0), scene.camera(0), scene.near, scene.far, scene.train, scene.test
+
+The format is found by looking, or named: see docs/formats.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dofnerf.scenes import colmap, lightfield, llff, transforms, triplets
+from dofnerf.scenes.colmap_model import find_model
+from dofnerf.scenes.export import write_transforms
+from dofnerf.scenes.overview import describe, write_contact_sheet
+from dofnerf.scenes.protocol import GridOptions, ReadOptions, assemble
+from dofnerf.scenes.scene import Frame, Lens, Points, Scene, Visible
+
+READERS = {
+    "transforms": transforms.read,
+    "triplets": triplets.read,
+    "llff": llff.read,
+    "colmap": colmap.read,
+    "lightfield": lightfield.read,
+}
+DEMO = Path(__file__).parent / "demo_scene"
+
+
+def load(path: Path | str, *, format: str = "auto", options: ReadOptions | None = None, **changes: Any) -> Scene:
+    """Read the scene at `path`, a folder or its transforms.json; `changes` are fields of ReadOptions by name."""
+    path = Path(path)
+    options = replace(options or ReadOptions(), **changes)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such scene")
+    if format == "auto":
+        format = detect(path)
+    if format not in READERS:
+        raise ValueError(f"{path}: unknown format {format!r}; use auto or one of {', '.join(READERS)}")
+    if path.is_file() and format != "transforms":
+        path = path.parent
+    return assemble(READERS[format](path, options), options)
+
+
+def detect(path: Path) -> str:
+    """The format of the scene at `path`."""
+    if path.is_file():
+        if path.suffix == ".json":
+            return "transforms"
+        path = path.parent
+    if transforms.find_files(path):
+        return "transforms"
+    if (path / llff.POSES).is_file():
+        return "triplets" if triplets.find_triplets(path) else "llff"
+    if find_model(path):
+        return "colmap"
+    if lightfield.find_views(path):
+        return "lightfield"
+    raise ValueError(
+        f"{path}: not a scene; expected transforms.json, poses_bounds.npy, a COLMAP model in sparse/0, or view_00_00.jpg …"
+    )
+
+
+def demo(**changes: Any) -> Scene:
+    """The small true-lens scene that comes with the package."""
+    if not (DEMO / "transforms.json").is_file():
+        raise FileNotFoundError(f"{DEMO}: the demo scene is not part of this installation; make one with `dofnerf synth lens`")
+    return load(DEMO, **changes)
+
+
+__all__ = [
+    "Frame",
+    "GridOptions",
+    "Lens",
+    "Points",
+    "ReadOptions",
+    "Scene",
+    "Visible",
+    "demo",
+    "describe",
+    "detect",
+    "load",
+    "write_contact_sheet",
+    "write_transforms",
+]

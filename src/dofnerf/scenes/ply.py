@@ -1,0 +1,89 @@
+"""Point clouds as .ply: ascii and binary, coordinates, colours and, if there, our `error` in pixels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dofnerf.pictures import atomic
+from dofnerf.scenes.guard import LARGEST_NUMBER, first_line
+from dofnerf.scenes.scene import Points
+
+TYPES = {
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4", "double": "f8",
+    "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "float32": "f4", "float64": "f8",
+}  # fmt: skip
+GREY = 128
+
+
+def read_ply(path: Path) -> Points:
+    """The vertices of a .ply; grey where it has no colours, error 1 px where it has none."""
+    data = path.read_bytes()
+    try:
+        vertices = _vertices(data)
+    except (ValueError, KeyError, IndexError, OverflowError, TypeError, MemoryError) as error:
+        raise ValueError(f"{path}: not a .ply of points that can be read ({first_line(error)})") from None
+    xyz = np.stack([vertices[axis].astype(np.float64) for axis in "xyz"], axis=-1)
+    if not (np.isfinite(xyz).all() and np.abs(xyz).max(initial=0) < LARGEST_NUMBER):
+        raise ValueError(f"{path}: a point is NaN, infinite or absurdly far away")
+    names = vertices.dtype.names or ()
+    count = len(vertices)
+    rgb = np.full((count, 3), GREY, dtype=np.uint8)
+    for i, colour in enumerate(("red", "green", "blue")):
+        if colour in names:
+            values = np.nan_to_num(vertices[colour].astype(np.float64))
+            scale = 255 if vertices.dtype[colour].kind == "f" else 1
+            rgb[:, i] = np.clip(values * scale, 0, 255)
+    missed = np.abs(np.nan_to_num(vertices["error"].astype(np.float64))) if "error" in names else np.ones(count)
+    return Points(xyz, rgb, missed)
+
+
+def write_ply(path: Path, points: Points) -> None:
+    """Write binary .ply with float x, y, z, uchar red, green, blue and float error."""
+    layout = [(axis, "<f4") for axis in "xyz"] + [(c, "u1") for c in ("red", "green", "blue")] + [("error", "<f4")]
+    table = np.empty(len(points), dtype=layout)
+    for i, axis in enumerate("xyz"):
+        table[axis] = points.xyz[:, i]
+    for i, colour in enumerate(("red", "green", "blue")):
+        table[colour] = points.rgb[:, i]
+    table["error"] = points.error
+    kinds = {"<f4": "float", "u1": "uchar"}
+    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(points)}"]
+    header += [f"property {kinds[kind]} {name}" for name, kind in layout] + ["end_header", ""]
+    with atomic(path) as temporary:
+        temporary.write_bytes("\n".join(header).encode("ascii") + table.tobytes())
+
+
+def _vertices(data: bytes) -> np.ndarray:
+    end = data.index(b"end_header", 0, 1 << 16)
+    lines = data[:end].decode("ascii").split("\n")
+    start = data.index(b"\n", end) + 1
+    if lines[0].strip() != "ply":
+        raise ValueError("it does not begin with 'ply'")
+    form, count, fields, current = "", 0, [], ""
+    for words in (line.split() for line in lines[1:]):
+        if words[:1] == ["format"]:
+            form = words[1]
+        elif words[:1] == ["element"]:
+            if not current and words[1] != "vertex":
+                raise ValueError("the vertices do not come first")
+            current = words[1]
+            count = int(words[2]) if current == "vertex" else count
+        elif words[:1] == ["property"] and current == "vertex":
+            fields.append((words[2], TYPES[words[1]]))
+    if not {"x", "y", "z"} <= {name for name, _ in fields}:
+        raise ValueError("it has no x, y, z")
+    if count < 0 or count > len(data):
+        raise ValueError(f"it claims {count} points")
+    if form == "ascii":
+        rows = [line.split() for line in data[start:].decode("ascii").split("\n") if line.strip()][:count]
+        if len(rows) < count:
+            raise ValueError("it is truncated")
+        table = np.empty(count, dtype=fields)
+        values = np.array([row[: len(fields)] for row in rows], dtype=np.float64).reshape(count, len(fields))
+        for i, (name, _) in enumerate(fields):
+            table[name] = values[:, i]
+        return table
+    order = {"binary_little_endian": "<", "binary_big_endian": ">"}[form]
+    return np.frombuffer(data, dtype=[(name, order + kind) for name, kind in fields], count=count, offset=start)

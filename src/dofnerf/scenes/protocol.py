@@ -1,0 +1,194 @@
+"""From a reader's views to a scene: which photo of a view trains, which views are held out, and at what size.
+
+The paper trains on a mix of photos focused near (even views) and far (odd views), the same mix for every method, and tests
+on every ninth view against the all-in-focus photo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from dofnerf.scenes.scene import PINHOLE, Frame, Lens, Points, Scene
+from dofnerf.scenes.source import Resized, Source
+
+Mix = Literal["auto", "photo", "near-far", "far-near", "random", "aperture", "near", "far", "sharp"]
+
+
+@dataclass(frozen=True)
+class GridOptions:
+    """How to read a light field; see lightfield.py."""
+
+    lens_views: float = 2.0
+    """Radius of the synthetic lens, in views."""
+    disparities: tuple[float, float] | None = None
+    """Pixels by which the nearest and the farthest thing move per step of the grid (None: as manifest.json says)."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read a scene. The defaults are the paper's protocol at the size of the photos found."""
+
+    downscale: int | None = None
+    """Shrink to 1/downscale of the full size that the poses are given for; uses images_N if it is there."""
+    width: int | None = None
+    """Or: shrink to this many pixels across."""
+    mix: Mix = "auto"
+    """Which photo of each view trains. near-far: even views near, odd far; random: half and half; aperture: even views
+    shallow, odd sharp; photo: the one that the file names; auto: near-far where both exist, else photo."""
+    which_frames: tuple[int, ...] | None = None
+    """Keep only these views (indices in the order read)."""
+    hold_out: tuple[int, ...] | None = None
+    """Hold out exactly these views (indices after which_frames)."""
+    hold_every: int | None = None
+    """Hold out every n-th view, 0 for none. None: as the files say, else every 9th."""
+    hold_first: int = 4
+    """The first view held out by hold_every."""
+    seed: int = 0
+    """For the random mix."""
+    save_resized: bool = False
+    """Keep downscaled photos as images_N in the scene's folder. Otherwise nothing is ever written there."""
+    use_pycolmap: bool = False
+    """Let pycolmap, in a process of its own, read COLMAP models in place of our own reader."""
+    grid: GridOptions = GridOptions()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a reader found: views at the size of their files, in order, and whatever the files say beyond them."""
+
+    name: str
+    format: str
+    frames: Sequence[Frame]
+    near: float
+    far: float
+    full_width: int
+    points: Points | None = None
+    test_names: frozenset[str] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def assemble(found: Found, options: ReadOptions) -> Scene:
+    """Choose views, photos, split and size."""
+    if not found.frames:
+        raise ValueError(f"{found.name}: the scene has no photos")
+    frames = list(found.frames)
+    if options.which_frames is not None:
+        frames = [frames[i] for i in _indices(options.which_frames, len(frames), f"{found.name}: which_frames")]
+    frames = _mixed(frames, options)
+    frames = _one_size(frames, found.full_width, options)
+    test = _held_out(found, frames, options)
+    train = tuple(i for i in range(len(frames)) if i not in set(test))
+    if not train:
+        raise ValueError(f"{found.name}: all {len(frames)} views are held out, none is left to train on")
+    return Scene(found.name, found.format, tuple(frames), found.near, found.far, train, test, found.points, found.notes)
+
+
+def scaled(frame: Frame, width: int, height: int) -> Frame:
+    """The same view at another size: pictures, camera, lenses and pixel errors."""
+    if (frame.camera.width, frame.camera.height) == (width, height):
+        return frame
+    ratio = width / frame.camera.width
+
+    def picture(source: Source | None) -> Source | None:
+        return None if source is None else Resized(source, width, height)
+
+    return replace(
+        frame,
+        camera=frame.camera.resized(width, height),
+        photo=Resized(frame.photo, width, height),
+        sharp=picture(frame.sharp),
+        near=picture(frame.near),
+        far=picture(frame.far),
+        depth=picture(frame.depth),
+        lens=magnified(frame.lens, ratio),
+        near_lens=magnified(frame.near_lens, ratio),
+        far_lens=magnified(frame.far_lens, ratio),
+        seen_error=None if frame.seen_error is None else frame.seen_error * ratio,
+    )
+
+
+def magnified(lens: Lens | None, ratio: float) -> Lens | None:
+    """The lens of a photo whose focal length in pixels has grown by `ratio`."""
+    return None if lens is None else Lens(lens.aperture * ratio, lens.focus_depth)
+
+
+def _mixed(frames: list[Frame], options: ReadOptions) -> list[Frame]:
+    coin = np.arange(len(frames)) % 2
+    if options.mix == "random":
+        coin = np.random.default_rng(options.seed).permutation(coin)
+    patterns = {
+        "near-far": ("near", "far"),
+        "far-near": ("far", "near"),
+        "random": ("near", "far"),
+        "aperture": ("shallow", "sharp"),
+        "auto": ("near", "far") if all(f.near is not None and f.far is not None for f in frames) else ("photo", "photo"),
+    }
+    pattern = patterns.get(options.mix, (options.mix, options.mix))
+    return [_chosen(frame, pattern[coin[i]], i, options.mix) for i, frame in enumerate(frames)]
+
+
+def _chosen(frame: Frame, which: str, i: int, mix: str) -> Frame:
+    if which == "photo":
+        return frame
+    if which == "shallow":
+        which = "near" if frame.near is not None else "far" if frame.far is not None else "photo"
+        if which == "photo":
+            return frame
+    source = {"near": frame.near, "far": frame.far, "sharp": frame.sharp}.get(which)
+    if source is None:
+        raise ValueError(f"frame {i} ({frame.name}): no {which} photo, which the mix {mix!r} needs; use another mix")
+    exact = frame.lens or frame.near_lens or frame.far_lens
+    lens = {"near": frame.near_lens, "far": frame.far_lens, "sharp": PINHOLE if exact else None}[which]
+    return replace(frame, photo=source, lens=lens)
+
+
+def _one_size(frames: list[Frame], full_width: int, options: ReadOptions) -> list[Frame]:
+    first = frames[0].camera
+    width = first.width
+    if options.width is not None:
+        width = options.width
+    elif options.downscale is not None:
+        if options.downscale < 1:
+            raise ValueError(f"downscale must be 1 or more, found {options.downscale}")
+        width = round(full_width / options.downscale)
+    height = round(first.height * width / first.width)
+    if width < 1 or height < 1:
+        raise ValueError(f"photos of {width}×{height} pixels are too small; use a smaller downscale or a larger width")
+    if width > first.width:
+        raise ValueError(
+            f"{frames[0].name}: the photos found are {first.width} pixels wide and are not enlarged to {width}; "
+            "add larger photos or ask for a smaller size"
+        )
+    asked = options.width is not None or options.downscale is not None
+    for i, frame in enumerate(frames):
+        own = frame.camera
+        same = abs(own.height * width / own.width - height) <= 1 if asked else (own.width, own.height) == (width, height)
+        if not same:
+            raise ValueError(
+                f"frame {i} ({frame.name}): {own.width}×{own.height} pixels where frame 0 ({frames[0].name}) has "
+                f"{first.width}×{first.height}; all photos of a scene have one size"
+                + ("" if asked else " (a common width makes them so if their shapes agree)")
+            )
+    return [scaled(frame, width, height) for frame in frames]
+
+
+def _held_out(found: Found, frames: list[Frame], options: ReadOptions) -> tuple[int, ...]:
+    if options.hold_out is not None:
+        return tuple(sorted(set(_indices(options.hold_out, len(frames), f"{found.name}: hold_out"))))
+    if options.hold_every is None and found.test_names is not None:
+        return tuple(i for i, frame in enumerate(frames) if frame.name in found.test_names)
+    every = 9 if options.hold_every is None else options.hold_every
+    if every < 0 or every == 1 or options.hold_first < 0:
+        raise ValueError(f"{found.name}: hold_every must be 0 or at least 2 and hold_first at least 0")
+    return tuple(range(options.hold_first, len(frames), every)) if every else ()
+
+
+def _indices(wanted: Sequence[int], count: int, where: str) -> Sequence[int]:
+    for i in wanted:
+        if not 0 <= i < count:
+            raise ValueError(f"{where}: there is no view {i}; the scene has {count}, numbered from 0")
+    return wanted

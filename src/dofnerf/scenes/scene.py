@@ -1,0 +1,170 @@
+"""A scene: photos, cameras, depth bounds and a split; where known, sharp photos, lenses, depth and sparse points.
+
+Units. Lengths and depths are in the scene's own unit; `depth` is along the optical axis of that photo's camera. A `Lens`
+blurs a point at `depth` into a disc of radius `aperture · |1/focus_depth − 1/depth|` pixels, so `aperture` is in pixels ×
+scene units, and scales with the size of the photo.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from dofnerf.camera import Camera
+from dofnerf.scenes.source import Source
+
+CACHE_BYTES = 1 << 31
+
+
+@dataclass(frozen=True)
+class Lens:
+    """`aperture` in pixels × scene units (half of the paper's K); `focus_depth` in scene units, may be infinite."""
+
+    aperture: float
+    focus_depth: float
+
+    def coc_radius(self, depth: np.ndarray) -> np.ndarray:
+        """Signed radius in pixels of the disc into which a point at `depth` spreads, + behind the focal plane."""
+        return self.aperture * (1 / self.focus_depth - 1 / depth)
+
+
+PINHOLE = Lens(0.0, math.inf)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Sparse 3D points: `xyz` (P, 3) float64, `rgb` (P, 3) uint8, `error` (P,) float64 mean reprojection error in pixels."""
+
+    xyz: np.ndarray
+    rgb: np.ndarray
+    error: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.xyz)
+
+
+class Visible(NamedTuple):
+    """The N sparse points that a photo sees: (N, 2) pixels as (column, row), depth (N,), error (N,) pixels, ids (N,)."""
+
+    pixels: np.ndarray
+    depth: np.ndarray
+    error: np.ndarray
+    ids: np.ndarray
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One view. `photo` trains, taken with `lens`; `sharp`, `near`, `far` show the same view with other lenses.
+
+    `bounds` is this view's depth range; `seen` (N,) are indices into the scene's points, `seen_error` (N,) their
+    reprojection errors in pixels of this photo.
+    """
+
+    name: str
+    camera: Camera
+    photo: Source
+    lens: Lens | None = None
+    sharp: Source | None = None
+    near: Source | None = None
+    far: Source | None = None
+    near_lens: Lens | None = None
+    far_lens: Lens | None = None
+    depth: Source | None = None
+    bounds: tuple[float, float] | None = None
+    seen: np.ndarray | None = None
+    seen_error: np.ndarray | None = None
+
+
+@dataclass
+class Scene:
+    """Frames of one size with depth range `near` to `far`; `train` and `test` are indices into `frames`.
+
+    Pictures load on first use and stay in a bounded cache: treat the arrays as read-only.
+    """
+
+    name: str
+    format: str
+    frames: tuple[Frame, ...]
+    near: float
+    far: float
+    train: tuple[int, ...]
+    test: tuple[int, ...]
+    points: Points | None = None
+    notes: tuple[str, ...] = ()
+    _cache: OrderedDict[Source, np.ndarray] = field(default_factory=OrderedDict, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(width, height) of every photo."""
+        camera = self.frames[0].camera
+        return camera.width, camera.height
+
+    def camera(self, i: int) -> Camera:
+        """The camera of photo i."""
+        return self.frames[i].camera
+
+    def photo(self, i: int) -> np.ndarray:
+        """The photo to train on, (H, W, 3) float32."""
+        return self.picture(i, self.frames[i].photo)
+
+    def lens(self, i: int) -> Lens | None:
+        """The true lens of that photo, where known."""
+        return self.frames[i].lens
+
+    def sharp(self, i: int) -> np.ndarray | None:
+        """The all-in-focus photo of view i, (H, W, 3) float32, where there is one."""
+        source = self.frames[i].sharp
+        return None if source is None else self.picture(i, source)
+
+    def depth(self, i: int) -> np.ndarray | None:
+        """True depth along the optical axis, (H, W) float32, where known."""
+        source = self.frames[i].depth
+        return None if source is None else self.picture(i, source)
+
+    def visible(self, i: int) -> Visible:
+        """The sparse points that photo i sees, where they project inside it; none if nobody knows."""
+        frame = self.frames[i]
+        if self.points is None or frame.seen is None:
+            return Visible(np.zeros((0, 2)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64))
+        pixels, depth = frame.camera.project(self.points.xyz[frame.seen])
+        error = self.points.error[frame.seen] if frame.seen_error is None else frame.seen_error
+        keep = (depth > 0) & (pixels >= 0).all(axis=1) & (pixels < self.size).all(axis=1)
+        return Visible(pixels[keep], depth[keep], error[keep], frame.seen[keep])
+
+    def describe(self) -> str:
+        """What this scene is, in one line."""
+        width, height = self.size
+        has = [f"{len(self.points)} points"] if self.points is not None else []
+        for label in ("sharp", "near", "far", "depth"):
+            count = sum(getattr(frame, label) is not None for frame in self.frames)
+            has += [label if count == len(self) else f"{label} ({count})"] if count else []
+        known = sum(frame.lens is not None for frame in self.frames)
+        has += ["true lens" if known == len(self) else f"true lens ({known})"] if known else []
+        return (
+            f"{self.name}: {self.format}, {len(self)} photos of {width}×{height} "
+            f"({len(self.train)} train, {len(self.test)} test), depth {self.near:.4g} to {self.far:.4g}, "
+            f"with {', '.join(has) or 'photos only'}"
+        )
+
+    def picture(self, i: int, source: Source) -> np.ndarray:
+        """A picture of view i, loaded now or before; errors name the frame."""
+        if source in self._cache:
+            self._cache.move_to_end(source)
+            return self._cache[source]
+        try:
+            image = source.load()
+        except OSError as error:
+            raise OSError(f"frame {i} ({self.frames[i].name}): {source.label}: {error.strerror or error}") from None
+        except ValueError as error:
+            raise ValueError(f"frame {i} ({self.frames[i].name}): {error}") from None
+        self._cache[source] = image
+        while sum(array.nbytes for array in self._cache.values()) > CACHE_BYTES and len(self._cache) > 1:
+            self._cache.popitem(last=False)
+        return image
