@@ -8,7 +8,7 @@ import torch
 
 from dofnerf.optics import Kernel, accumulate, coc_radius, scatter
 from dofnerf.optics.scatter import reference
-from dofnerf.optics.scatter.jobs import run_jobs
+from dofnerf.kernels import run_jobs
 
 KERNELS = [
     Kernel(),

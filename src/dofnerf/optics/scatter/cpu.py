@@ -20,7 +20,7 @@ from torch import Tensor
 
 from dofnerf.optics.aperture import Kernel
 from dofnerf.optics.scatter.cpu_kernels import backward_rows, forward_rows, suffix_rows
-from dofnerf.optics.scatter.jobs import run_jobs
+from dofnerf.kernels import run_jobs
 
 CHANNELS = 4  # the kernels work on groups of four: colour and weight, one AVX register of float64
 

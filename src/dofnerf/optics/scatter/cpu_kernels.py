@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from dofnerf.optics.aperture import RIM, STEEPNESS, STRETCH
-from dofnerf.optics.scatter.jobs import compiled
+from dofnerf.kernels import compiled
 
 CHUNK = 8  # points are written by the register, so arrays have this much room to spare
 
