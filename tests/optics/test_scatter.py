@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from dofnerf.kernels import run_jobs
 from dofnerf.optics import Kernel, accumulate, coc_radius, scatter
 from dofnerf.optics.scatter import reference
-from dofnerf.kernels import run_jobs
 
 KERNELS = [
     Kernel(),

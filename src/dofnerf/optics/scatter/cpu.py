@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dofnerf.kernels import run_jobs
 from dofnerf.optics.aperture import Kernel
 from dofnerf.optics.scatter.cpu_kernels import backward_rows, forward_rows, suffix_rows
-from dofnerf.kernels import run_jobs
 
 CHANNELS = 4  # the kernels work on groups of four: colour and weight, one AVX register of float64
 

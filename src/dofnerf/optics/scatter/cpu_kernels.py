@@ -17,8 +17,8 @@ import math
 
 import numpy as np
 
-from dofnerf.optics.aperture import RIM, STEEPNESS, STRETCH
 from dofnerf.kernels import compiled
+from dofnerf.optics.aperture import RIM, STEEPNESS, STRETCH
 
 CHUNK = 8  # points are written by the register, so arrays have this much room to spare
 
