@@ -30,13 +30,15 @@ class DensityGrid(nn.Module):
     def refresh(
         self, density: Callable[[Tensor], Tensor], share: float = 1.0, generator: torch.Generator | None = None
     ) -> None:
-        """Look at one random point in each of a random `share` of the cells; `density` maps points (N, 3) to (N,)."""
+        """Look at one random point in each of a `share` of the cells, every so-manieth from a random one on.
+
+        `density` maps points (N, 3) of the cube to (N,).
+        """
         side, device = self.density.shape[0], self.density.device
-        cells = torch.arange(side**3, device=device)
-        if share < 1:
-            cells = torch.randint(side**3, (max(1, int(share * side**3)),), generator=generator, device=device)
+        every = max(1, round(1 / share))
+        start = int(torch.randint(every, (), generator=generator, device=device))
         flat = self.density.view(-1)
-        for part in cells.split(_CHUNK):
+        for part in torch.arange(start, side**3, every, device=device).split(_CHUNK):
             corner = torch.stack([part // side**2, part // side % side, part % side], dim=-1)
             points = (corner + torch.rand(len(part), 3, generator=generator, device=device)) * (2 / side) - 1
             flat[part] = torch.maximum(KEEP * flat[part], density(points))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dofnerf.rays.cameras import Rays
-from dofnerf.rays.samples import importance, samples_between, stratified
+from dofnerf.rays.samples import SPREAD, importance, samples_between, stratified
 from dofnerf.rays.space import Space
 
 Backend = Literal["auto", "reference", "cpu"]
@@ -27,6 +27,7 @@ def guided(
     steps: int = 64,
     generator: torch.Generator | None = None,
     backend: Backend = "auto",
+    spread: float = SPREAD,
 ) -> Tensor:
     """Edges (…, count + 1) for rays (…); `grid` (G, G, G) is density by (x, y, z) in the cells of the cube. No gradients."""
     device = rays.origins.device
@@ -36,12 +37,12 @@ def guided(
         if backend == "cpu" or (backend == "auto" and native):
             from dofnerf.rays.guided_cpu import guide
 
-            return guide(rays, space, grid, targets, steps)
+            return guide(rays, space, grid, targets, steps, spread)
         edges = stratified(rays.shape, steps, None, device).to(rays.origins.dtype)
         samples = samples_between(rays, edges, space)
         thickness = look_up(grid, space.warp(samples.points)) * samples.distance
         before = torch.nn.functional.pad(thickness.cumsum(-1), (1, 0))[..., :-1]
-        return importance(edges, torch.exp(-before) * -torch.expm1(-thickness), count, targets=targets)
+        return importance(edges, torch.exp(-before) * -torch.expm1(-thickness), count, targets=targets, spread=spread)
 
 
 def look_up(grid: Tensor, cube: Tensor) -> Tensor:

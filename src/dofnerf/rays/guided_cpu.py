@@ -8,11 +8,11 @@ from torch import Tensor
 
 from dofnerf.kernels import compiled, run_jobs
 from dofnerf.rays.cameras import Rays
-from dofnerf.rays.samples import LEAST, SPREAD
+from dofnerf.rays.samples import LEAST
 from dofnerf.rays.space import Space
 
 
-def guide(rays: Rays, space: Space, grid: Tensor, targets: Tensor, steps: int) -> Tensor:
+def guide(rays: Rays, space: Space, grid: Tensor, targets: Tensor, steps: int, spread: float) -> Tensor:
     """As `guided`, with the heights `targets` (…, count + 1) at which the cumulative distribution is inverted."""
     edges = torch.linspace(0, 1, steps + 1)
     ends = space.depth_of(edges)
@@ -25,12 +25,14 @@ def guide(rays: Rays, space: Space, grid: Tensor, targets: Tensor, steps: int) -
     arrays = (rays.origins.reshape(-1, 3).numpy(), rays.directions.reshape(-1, 3).numpy(), targets.reshape(-1, count).numpy())
     if out.numel():
         where = (space.kind == "forward", frame, box, grid.numpy())
-        run_jobs(guide_rays, out.numel() // count, (*arrays, *where, middle, length, out.view(-1, count).numpy()))
+        run_jobs(
+            guide_rays, out.numel() // count, (*arrays, *where, middle, length, np.float32(spread), out.view(-1, count).numpy())
+        )
     return out
 
 
 @compiled
-def guide_rays(first, last, origins, directions, targets, forward, frame, box, grid, middle, length, out):  # noqa: PLR0913, PLR0917
+def guide_rays(first, last, origins, directions, targets, forward, frame, box, grid, middle, length, spread, out):  # noqa: PLR0913, PLR0917
     """Edges `out` (R, M) of rays [first, last); see `guide`. `box` is low and high, `frame` (3, 4) world → local."""
     steps, side = len(middle), grid.shape[0]
     weight = np.empty(steps + 2, np.float32)
@@ -77,7 +79,7 @@ def guide_rays(first, last, origins, directions, targets, forward, frame, box, g
             total += (before + after) * half
             heights[i + 1] = total
             before = after
-        anywhere = np.float32(SPREAD) / np.float32(steps) * max(total, np.float32(LEAST))
+        anywhere = spread / np.float32(steps) * max(total, np.float32(LEAST))
         scale = one / (total + anywhere * np.float32(steps))
         # Invert: targets rise, so one pass does.
         right = 1

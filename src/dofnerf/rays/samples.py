@@ -39,19 +39,24 @@ def stratified(
 
 
 def importance(
-    edges: Tensor, weights: Tensor, count: int, generator: torch.Generator | None = None, targets: Tensor | None = None
+    edges: Tensor,
+    weights: Tensor,
+    count: int,
+    generator: torch.Generator | None = None,
+    targets: Tensor | None = None,
+    spread: float = SPREAD,
 ) -> Tensor:
     """`count` + 1 new edges (…, count + 1), dense where the `weights` (…, N) of the intervals of `edges` (…, N + 1) are.
 
     Inverse of the cumulative distribution, at evenly spaced heights, jittered with a generator (or at given `targets`). The
     weights are widened to their neighbours first, as mip-NeRF does, so that a surface on the edge of an interval is not missed.
-    No gradients.
+    A share of about `spread` falls anywhere. No gradients.
     """
     weights = weights.detach()
     beside = torch.nn.functional.pad(weights, (1, 1))
     widest = torch.maximum(beside[..., 1:], beside[..., :-1])
     wide = (widest[..., 1:] + widest[..., :-1]) / 2
-    share = wide + SPREAD * (edges[..., 1:] - edges[..., :-1]) * wide.sum(-1, keepdim=True).clamp(min=LEAST)
+    share = wide + spread * (edges[..., 1:] - edges[..., :-1]) * wide.sum(-1, keepdim=True).clamp(min=LEAST)
     heights = torch.nn.functional.pad(share.cumsum(-1), (1, 0))
     heights = heights / heights[..., -1:]
     if targets is None:

@@ -1,8 +1,8 @@
 """The explicit model (Eq. 6–9), a slow oracle for tiny pictures: every sample of every ray scatters over a disc of its own.
 
-No concentration: sample i of source ray j, of weight w_ij on its own ray and blur radius r_ij, sends w_ij c_ij · edge(k·r_ij − l)
-/ norm(r_ij) to the target at distance l. The sum is divided by that of the weights, as in Algorithm 2. The indicator tests the
-source's disc (Eq. 8 as printed compares a diameter with a squared distance).
+No concentration: sample i of source ray j, of weight w on its own ray and blur radius r, sends w·c · edge(k·r − l) / norm(r) to
+the target at distance l. The sum is divided by that of the weights, as in Algorithm 2. The indicator tests the source's disc
+(Eq. 8 as printed compares a diameter with a squared distance).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def render_explicit(shaded: Shaded, lens: ViewLens) -> Tensor:
     far = offset.norm(dim=-1)
     share = reach(offset[..., 0], offset[..., 1], lens.kernel)
     spread = weights / normaliser(radius, lens.kernel)
-    lit, total = 0.0, 0.0
+    lit, total = torch.zeros_like(light[:, 0]), torch.zeros_like(spread[:, :1])
     for i in range(count):
         sent = spread[:, None, i] * edge(share * radius[:, None, i] - far)
         lit = lit + sent.T @ light[:, i]
         total = total + sent.sum(0)[:, None]
-    return to_display((lit / total).reshape(height, width, 3), lens.light)  # type: ignore[attr-defined]
+    return to_display((lit / total).reshape(height, width, 3), lens.light)

@@ -15,7 +15,10 @@ from torch import Tensor, nn
 from dofnerf.fields import FieldKind
 from dofnerf.fields.density_grid import DensityGrid
 from dofnerf.rays import Rays, Space, guided, importance, merge, samples_between, stratified
-from dofnerf.render.volume import Concentrated, Shaded, concentrate, concentrate_layers, ray_weights, thickness_of
+from dofnerf.rays.samples import SPREAD
+from dofnerf.render.volume import Concentrated, Shaded, concentrate, ray_weights, thickness_of
+
+BEHIND = 0.5  # samples anywhere, for each one where the grid sees something
 
 
 @dataclass(frozen=True)
@@ -53,28 +56,35 @@ class VolumeModel(nn.Module):
         """Rays (…) → one Concentrated per field, the last the picture; the loss takes all. A generator jitters samples."""
         return tuple(concentrate(shaded) for shaded in self.shade(rays, generator))
 
-    def layers(self, rays: Rays, edges: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Rays (…) → colour (L, …, 3), alpha (L, …), disparity (L, …) in the disparity bins `edges` (L + 1,), far to near."""
-        return concentrate_layers(self.shade(rays, generator)[-1], edges)
+    def shade(
+        self, rays: Rays, generator: torch.Generator | None = None, only_last: bool = False, behind: bool = False
+    ) -> list[Shaded]:
+        """What each field says along the rays; `only_last` spares the colours that only a loss would want.
 
-    def shade(self, rays: Rays, generator: torch.Generator | None = None) -> list[Shaded]:
-        """What each field says along the rays."""
+        With `behind`, more samples fall where nearer things hide them: layers want to know.
+        """
         config = self.sampling
         if self.density_grid is not None:
-            edges = guided(rays, self.space, self.density_grid.density, config.samples, config.steps, generator)
+            grid, spread = self.density_grid.density, BEHIND if behind else SPREAD
+            edges = guided(rays, self.space, grid, config.samples, config.steps, generator, spread=spread)
             return [self._ask(self.fields[0], rays, edges)]
         even = stratified(rays.shape, config.coarse, generator, rays.origins.device)
-        coarse = self._ask(self.fields[0], rays, even)
+        coarse = self._ask(self.fields[0], rays, even, without_colour=only_last)
         weights = ray_weights(thickness_of(coarse.density, coarse.distance))
         edges = merge(even, importance(even, weights, config.fine, generator))
-        return [coarse, self._ask(self.fields[1], rays, edges)]
+        fine = self._ask(self.fields[1], rays, edges)
+        return [fine] if only_last else [coarse, fine]
 
     def refresh(self, share: float = 1.0, generator: torch.Generator | None = None) -> None:
         """Bring the density grid up to date, a random `share` of its cells; to be called now and then while training."""
         if self.density_grid is not None:
             self.density_grid.refresh(self.fields[0].density, share, generator)  # type: ignore[arg-type]
 
-    def _ask(self, field: nn.Module, rays: Rays, edges: Tensor) -> Shaded:
+    def _ask(self, field: nn.Module, rays: Rays, edges: Tensor, without_colour: bool = False) -> Shaded:
         samples = samples_between(rays, edges, self.space)
-        colour, density = field(self.space.warp(samples.points), rays.view[..., None, :])
+        points = self.space.warp(samples.points)
+        if without_colour:
+            density = field.density(points)  # type: ignore[operator]
+            return Shaded(torch.zeros(0), density, samples.distance, samples.depth)
+        colour, density = field(points, rays.view[..., None, :])
         return Shaded(colour, density, samples.distance, samples.depth)

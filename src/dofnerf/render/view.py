@@ -14,7 +14,7 @@ from dofnerf.optics.light import Curve
 from dofnerf.optics.thin_lens import coc_radius_from_disparity
 from dofnerf.rays import Rays, camera_rays, lens_points, lens_rays, pixel_centres, stack_cameras
 from dofnerf.render.model import VolumeModel
-from dofnerf.render.volume import Concentrated, layer_edges
+from dofnerf.render.volume import Concentrated, concentrate, concentrate_layers, layer_edges
 
 CHUNK = 8192  # rays whose samples are in memory at once
 
@@ -49,19 +49,24 @@ class View(NamedTuple):
 @torch.no_grad()
 def render_view(model: VolumeModel, camera: Camera, lens: ViewLens | None = None, chunk: int = CHUNK) -> View:
     """The picture that a camera takes, sharp or through a lens; memory grows with `chunk`, not with the picture."""
-    shape = camera.height, camera.width
     rays = camera_rays(camera, next(model.parameters()).device).reshape(-1)
-    parts = [model(rays.pick(slice(first, first + chunk)))[-1] for first in range(0, len(rays.origins), chunk)]
-    sharp = Concentrated(*(torch.cat(pieces).reshape(*shape, *pieces[0].shape[1:]) for pieces in zip(*parts, strict=True)))
-    if lens is None or not float(lens.aperture) > 0:
+    layered = lens is not None and lens.layers > 1
+    edges = layer_edges(model.space.near, model.space.far, lens.layers if lens else 1).to(rays.origins.device)
+    sharp_parts, layer_parts = [], []
+    for first in range(0, len(rays.origins), chunk):
+        shaded = model.shade(rays.pick(slice(first, first + chunk)), only_last=True, behind=layered)[-1]
+        sharp_parts.append(concentrate(shaded))
+        if layered:
+            layer_parts.append(concentrate_layers(shaded, edges))
+    size = camera.height, camera.width
+    sharp = Concentrated(*(torch.cat(part).unflatten(0, size) for part in zip(*sharp_parts, strict=True)))
+    if lens is None:
         image = sharp.colour
-    elif lens.layers == 1:
-        image = put_lens(sharp.colour, sharp, lens)
-    else:
-        edges = layer_edges(model.space.near, model.space.far, lens.layers).to(rays.origins.device)
-        strips = [model.layers(rays.pick(slice(first, first + chunk)), edges) for first in range(0, len(rays.origins), chunk)]
-        colour, alpha, disparity = (torch.cat(pieces, dim=1).unflatten(1, shape) for pieces in zip(*strips, strict=True))
+    elif layered:
+        colour, alpha, disparity = (torch.cat(part, dim=1).unflatten(1, size) for part in zip(*layer_parts, strict=True))
         image = scatter_layers(colour, alpha, lens.coc_radius(disparity), lens.kernel, lens.light)
+    else:
+        image = put_lens(sharp.colour, sharp, lens)
     return View(image, sharp.disparity, sharp.alpha)
 
 
@@ -90,5 +95,5 @@ def render_exact(
         on_lens = lens_points((len(part),), points, lens.kernel.blades, lens.kernel.rotation, generator).to(device)
         photo = torch.zeros(len(part), dtype=torch.long, device=device)
         rays: Rays = lens_rays(cameras, photo, part, on_lens, lens.aperture, lens.focus_disparity)
-        rows.append(average_light(model(rays)[-1].colour, lens.light))
+        rows.append(average_light(concentrate(model.shade(rays, only_last=True)[-1]).colour, lens.light))
     return torch.cat(rows).reshape(camera.height, camera.width, 3)

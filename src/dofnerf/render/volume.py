@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 _OPAQUE = 20.0  # thickness beyond which nothing is seen any more; keeps sums of thickness exact in float32
+_HIDDEN = 7.0  # thickness behind which less than a thousandth of the light remains
 _NOTHING = 1e-6
 
 
@@ -79,11 +80,13 @@ def concentrate_layers(shaded: Shaded, edges: Tensor, opaque_end: bool = True) -
     """
     thickness = thickness_of(shaded.density, shaded.distance)
     opacity = -torch.expm1(-thickness)
-    if opaque_end:
-        opacity = torch.cat([opacity[..., :-1], torch.ones_like(opacity[..., -1:])], dim=-1)
+    before = torch.cumsum(thickness, dim=-1) - thickness
     disparity = 1 / shaded.depth
     layer = torch.bucketize(disparity.detach(), edges[1:-1].to(disparity))
-    before = torch.cumsum(thickness, dim=-1) - thickness
+    if opaque_end:
+        # Only where light reaches the last sample's layer: else that sample is not the end of the scene but a guess.
+        hidden = (thickness.detach() * (layer > layer[..., -1:])).sum(-1, keepdim=True) > _HIDDEN
+        opacity = torch.cat([opacity[..., :-1], torch.where(hidden, opacity[..., -1:], 1.0)], dim=-1)
     colours, alphas, disparities = [], [], []
     for index in range(len(edges) - 1):
         inside = layer == index
