@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from dofnerf.fields.base import FieldKind, VolumetricField
 from dofnerf.fields.hash_encoding import Backend, Grid, encode
+from dofnerf.fields.tiny_network import FEATURES, Layers, density_only, perceive
 
 _LARGEST = 15.0  # exp beyond this is more than any surface needs, and its gradient would drown all others
 
@@ -36,7 +37,7 @@ class HashConfig:
     width: int = 32
     """Units of the hidden layers."""
     backend: Backend = "auto"
-    """Who encodes: numba on the CPU, PyTorch elsewhere."""
+    """Who computes: numba on the CPU and PyTorch elsewhere (auto), or one of them."""
 
     def grid(self) -> Grid:
         """The encoding's part of it, checked."""
@@ -53,23 +54,29 @@ class HashField(VolumetricField):
         self.table = nn.Parameter((torch.rand(sum(self.grid.sizes), self.grid.features) * 2 - 1) * 1e-2)
         width = config.width
         self.hidden = nn.Linear(self.grid.width, width)
-        self.to_features = nn.Linear(width, 16)
-        self.mix_features = nn.Linear(16, width)
+        self.to_features = nn.Linear(width, FEATURES)
+        self.mix_features = nn.Linear(FEATURES, width)
         self.mix_direction = nn.Linear(9, width, bias=False)
         self.to_colour = nn.Linear(width, 3)
 
     def forward(self, points: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
-        features = self._features(points)
-        seen = self.mix_direction(harmonics(directions))
-        mixed = torch.relu(self.mix_features(features) + seen)
-        return torch.sigmoid(self.to_colour(mixed)), _Exp.apply(features[..., 0] - 1)
+        shape = points.shape[:-1]
+        once_a_ray = directions.ndim == points.ndim > 1 and directions.shape[-2] == 1 and directions.shape[:-2] == shape[:-1]
+        if not once_a_ray:
+            directions = directions.expand(points.shape)
+        seen = self.mix_direction(harmonics(directions.reshape(-1, 3)))
+        colour, density = perceive(self._encode(points), seen, self._layers(), self.config.backend)
+        return torch.sigmoid(colour).reshape(points.shape), _Exp.apply(density - 1).reshape(shape)
 
     def density(self, points: Tensor) -> Tensor:
-        return _Exp.apply(self._features(points)[..., 0] - 1)
+        return _Exp.apply(density_only(self._encode(points), self._layers()) - 1).reshape(points.shape[:-1])
 
-    def _features(self, points: Tensor) -> Tensor:
-        encoded = encode((points.reshape(-1, 3) + 1) / 2, self.table, self.grid, self.config.backend)
-        return self.to_features(torch.relu(self.hidden(encoded))).reshape(*points.shape[:-1], 16)
+    def _encode(self, points: Tensor) -> Tensor:
+        return encode((points.reshape(-1, 3) + 1) / 2, self.table, self.grid, self.config.backend)
+
+    def _layers(self) -> Layers:
+        linears = (self.hidden, self.to_features, self.mix_features, self.to_colour)
+        return Layers(*(tensor for linear in linears for tensor in (linear.weight, linear.bias)))
 
 
 class _Exp(torch.autograd.Function):

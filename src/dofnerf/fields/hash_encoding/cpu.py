@@ -1,8 +1,10 @@
 """Hash encoding on the CPU in numba: the twin of reference.py.
 
-Forward, and for the gradient of the points, a job owns a band of points, and walks it in blocks that fit the first-level cache,
-level by level. For the gradient of the table a job owns *levels*: each is a part of the table of its own, so nothing is shared,
-there are no atomics, and the result is the same for any number of threads.
+All points go through one level before the next: a level's part of the table then stays in the cache, which counts for twice as
+much as keeping the points there. Features lie feature by feature, (width, N): each level writes, and the network after it
+reads, long rows; outside they look like (N, width). Forward, and for the gradient of the points, a job owns a band of points;
+for the gradient of the table it owns *levels*, each a part of the table of its own. So nothing is shared, there are no atomics,
+and the result is the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ from dofnerf.kernels import compiled, run_jobs
 if TYPE_CHECKING:
     from dofnerf.fields.hash_encoding import Grid
 
-BLOCK = 256  # points
 _Y, _Z = np.uint32(PRIME_Y), np.uint32(PRIME_Z)
 _ONE = np.float32(1)
 
@@ -35,15 +36,15 @@ class _Encode(torch.autograd.Function):
         points, table = points.detach().contiguous(), table.detach().contiguous()
         ctx.save_for_backward(points, table)
         ctx.grid = grid
-        out = torch.empty(len(points), grid.width)
+        out = torch.empty(grid.width, len(points))
         if len(points):
             run_jobs(encode_points, len(points), (points.numpy(), table.numpy(), _levels(grid), out.numpy()))
-        return out
+        return out.t()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         points, table = ctx.saved_tensors
-        grad = grads[0].contiguous().numpy()
+        grad = grads[0].t().contiguous().numpy()
         levels = _levels(ctx.grid)
         grad_points = grad_table = None
         if ctx.needs_input_grad[0]:
@@ -88,46 +89,42 @@ def _address(x, y, z, hashed, mask):
 
 @compiled
 def encode_points(first, last, points, table, levels, out):
-    """out (N, levels · features) of points [first, last)."""
+    """out (levels · features, N) of points [first, last)."""
     four = table.shape[1] == 4
-    for start in range(first, last, BLOCK):
-        stop = min(start + BLOCK, last)
-        for level in range(levels.shape[0]):
-            resolution, size = levels[level, 0], levels[level, 1]
-            part = table[levels[level, 2] : levels[level, 2] + size]
-            step_y, step_z, hashed, mask = _strides(resolution, size)
-            for i in range(start, stop):
-                x0, fx = _cell(points[i, 0], resolution)
-                y0, fy = _cell(points[i, 1], resolution)
-                z0, fz = _cell(points[i, 2], resolution)
-                ya, za = np.uint32(y0 * step_y), np.uint32(z0 * step_z)
-                yb, zb = np.uint32(ya + step_y), np.uint32(za + step_z)
-                x1 = np.uint32(x0 + np.uint32(1))
-                a = b = c = d = np.float32(0)
-                for corner in range(4):
-                    y, wy = (yb, fy) if corner & 1 else (ya, _ONE - fy)
-                    z, wz = (zb, fz) if corner & 2 else (za, _ONE - fz)
-                    left, right = _address(x0, y, z, hashed, mask), _address(x1, y, z, hashed, mask)
-                    w = wy * wz
-                    wl, wr = w * (_ONE - fx), w * fx
-                    a += wl * part[left, 0] + wr * part[right, 0]
-                    b += wl * part[left, 1] + wr * part[right, 1]
-                    if four:
-                        c += wl * part[left, 2] + wr * part[right, 2]
-                        d += wl * part[left, 3] + wr * part[right, 3]
+    for level in range(levels.shape[0]):
+        resolution, size = levels[level, 0], levels[level, 1]
+        part = table[levels[level, 2] : levels[level, 2] + size]
+        step_y, step_z, hashed, mask = _strides(resolution, size)
+        column = level * table.shape[1]
+        for i in range(first, last):
+            x0, fx = _cell(points[i, 0], resolution)
+            y0, fy = _cell(points[i, 1], resolution)
+            z0, fz = _cell(points[i, 2], resolution)
+            ya, za = np.uint32(y0 * step_y), np.uint32(z0 * step_z)
+            yb, zb = np.uint32(ya + step_y), np.uint32(za + step_z)
+            x1 = np.uint32(x0 + np.uint32(1))
+            a = b = c = d = np.float32(0)
+            for corner in range(4):
+                y, wy = (yb, fy) if corner & 1 else (ya, _ONE - fy)
+                z, wz = (zb, fz) if corner & 2 else (za, _ONE - fz)
+                left, right = _address(x0, y, z, hashed, mask), _address(x1, y, z, hashed, mask)
+                w = wy * wz
+                wl, wr = w * (_ONE - fx), w * fx
+                a += wl * part[left, 0] + wr * part[right, 0]
+                b += wl * part[left, 1] + wr * part[right, 1]
                 if four:
-                    column = 4 * level
-                    out[i, column + 2] = c
-                    out[i, column + 3] = d
-                else:
-                    column = 2 * level
-                out[i, column] = a
-                out[i, column + 1] = b
+                    c += wl * part[left, 2] + wr * part[right, 2]
+                    d += wl * part[left, 3] + wr * part[right, 3]
+            out[column, i] = a
+            out[column + 1, i] = b
+            if four:
+                out[column + 2, i] = c
+                out[column + 3, i] = d
 
 
 @compiled
 def fill_levels(first, last, points, levels, grad, grad_table):
-    """Add to the table of levels [first, last) what every point's `grad` (N, levels · features) says."""
+    """Add to the table of levels [first, last) what every point's `grad` (levels · features, N) says."""
     four = grad_table.shape[1] == 4
     for level in range(first, last):
         resolution, size = levels[level, 0], levels[level, 1]
@@ -141,8 +138,8 @@ def fill_levels(first, last, points, levels, grad, grad_table):
             ya, za = np.uint32(y0 * step_y), np.uint32(z0 * step_z)
             yb, zb = np.uint32(ya + step_y), np.uint32(za + step_z)
             x1 = np.uint32(x0 + np.uint32(1))
-            a, b = grad[i, column], grad[i, column + 1]
-            c, d = (grad[i, column + 2], grad[i, column + 3]) if four else (np.float32(0), np.float32(0))
+            a, b = grad[column, i], grad[column + 1, i]
+            c, d = (grad[column + 2, i], grad[column + 3, i]) if four else (np.float32(0), np.float32(0))
             for corner in range(4):
                 y, wy = (yb, fy) if corner & 1 else (ya, _ONE - fy)
                 z, wz = (zb, fz) if corner & 2 else (za, _ONE - fz)
@@ -165,37 +162,35 @@ def fill_levels(first, last, points, levels, grad, grad_table):
 def move_points(first, last, points, table, levels, grad, grad_points):
     """grad_points (N, 3) of points [first, last). Outside the cube the features do not change."""
     four = table.shape[1] == 4
-    for start in range(first, last, BLOCK):
-        stop = min(start + BLOCK, last)
-        for level in range(levels.shape[0]):
-            resolution, size = levels[level, 0], levels[level, 1]
-            part = table[levels[level, 2] : levels[level, 2] + size]
-            step_y, step_z, hashed, mask = _strides(resolution, size)
-            column = level * table.shape[1]
-            for i in range(start, stop):
-                x0, fx = _cell(points[i, 0], resolution)
-                y0, fy = _cell(points[i, 1], resolution)
-                z0, fz = _cell(points[i, 2], resolution)
-                ya, za = np.uint32(y0 * step_y), np.uint32(z0 * step_z)
-                yb, zb = np.uint32(ya + step_y), np.uint32(za + step_z)
-                x1 = np.uint32(x0 + np.uint32(1))
-                a, b = grad[i, column], grad[i, column + 1]
-                c, d = (grad[i, column + 2], grad[i, column + 3]) if four else (np.float32(0), np.float32(0))
-                gx = gy = gz = np.float32(0)
-                for corner in range(4):
-                    y, wy, sy = (yb, fy, _ONE) if corner & 1 else (ya, _ONE - fy, -_ONE)
-                    z, wz, sz = (zb, fz, _ONE) if corner & 2 else (za, _ONE - fz, -_ONE)
-                    left, right = _address(x0, y, z, hashed, mask), _address(x1, y, z, hashed, mask)
-                    near = a * part[left, 0] + b * part[left, 1]
-                    far = a * part[right, 0] + b * part[right, 1]
-                    if four:
-                        near += c * part[left, 2] + d * part[left, 3]
-                        far += c * part[right, 2] + d * part[right, 3]
-                    along = near * (_ONE - fx) + far * fx
-                    gx += (far - near) * wy * wz
-                    gy += sy * wz * along
-                    gz += sz * wy * along
-                scale = np.float32(resolution)
-                grad_points[i, 0] += gx * scale if np.float32(0) <= points[i, 0] <= _ONE else np.float32(0)
-                grad_points[i, 1] += gy * scale if np.float32(0) <= points[i, 1] <= _ONE else np.float32(0)
-                grad_points[i, 2] += gz * scale if np.float32(0) <= points[i, 2] <= _ONE else np.float32(0)
+    for level in range(levels.shape[0]):
+        resolution, size = levels[level, 0], levels[level, 1]
+        part = table[levels[level, 2] : levels[level, 2] + size]
+        step_y, step_z, hashed, mask = _strides(resolution, size)
+        column = level * table.shape[1]
+        for i in range(first, last):
+            x0, fx = _cell(points[i, 0], resolution)
+            y0, fy = _cell(points[i, 1], resolution)
+            z0, fz = _cell(points[i, 2], resolution)
+            ya, za = np.uint32(y0 * step_y), np.uint32(z0 * step_z)
+            yb, zb = np.uint32(ya + step_y), np.uint32(za + step_z)
+            x1 = np.uint32(x0 + np.uint32(1))
+            a, b = grad[column, i], grad[column + 1, i]
+            c, d = (grad[column + 2, i], grad[column + 3, i]) if four else (np.float32(0), np.float32(0))
+            gx = gy = gz = np.float32(0)
+            for corner in range(4):
+                y, wy, sy = (yb, fy, _ONE) if corner & 1 else (ya, _ONE - fy, -_ONE)
+                z, wz, sz = (zb, fz, _ONE) if corner & 2 else (za, _ONE - fz, -_ONE)
+                left, right = _address(x0, y, z, hashed, mask), _address(x1, y, z, hashed, mask)
+                near = a * part[left, 0] + b * part[left, 1]
+                far = a * part[right, 0] + b * part[right, 1]
+                if four:
+                    near += c * part[left, 2] + d * part[left, 3]
+                    far += c * part[right, 2] + d * part[right, 3]
+                along = near * (_ONE - fx) + far * fx
+                gx += (far - near) * wy * wz
+                gy += sy * wz * along
+                gz += sz * wy * along
+            scale = np.float32(resolution)
+            grad_points[i, 0] += gx * scale if np.float32(0) <= points[i, 0] <= _ONE else np.float32(0)
+            grad_points[i, 1] += gy * scale if np.float32(0) <= points[i, 1] <= _ONE else np.float32(0)
+            grad_points[i, 2] += gz * scale if np.float32(0) <= points[i, 2] <= _ONE else np.float32(0)
