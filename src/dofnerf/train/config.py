@@ -68,7 +68,7 @@ class LensLearningConfig:
     """Start from a search over aperture and focus against each photo; else from constants, as the paper does."""
     refits: tuple[float, ...] = (0.1, 0.3)
     """Search again after these shares of the steps with a lens."""
-    search_width: int = 128
+    search_width: int = 96
     """Pixels across of the pictures that the search compares."""
     lens_rate: float = 0.03
     """Adam's rate for the lens, in logits of the bounded values; falls to a tenth."""

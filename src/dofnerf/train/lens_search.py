@@ -16,7 +16,7 @@ from torch import Tensor
 from dofnerf.optics import LearnedLens, scatter
 from dofnerf.optics.light import Curve
 
-_COARSE = (7, 9)  # apertures, focuses
+_COARSE = (6, 9)  # apertures, focuses
 _ROUNDS = 3
 _SMALLEST_BLUR = 0.35  # pixels: from one end of the range to the other, the smallest aperture that is tried
 _LARGEST = 0.98  # of the largest aperture: beyond, the logit has no slope left

@@ -91,7 +91,7 @@ class VolumeSteps:
         images = [self._put_layers(one, shape, at) for one in shaded] if layered else [
             put_lens(one.colour, seen[-1], at) for one in seen
         ]  # fmt: skip
-        reach = float(at.coc_radius(seen[-1].disparity.detach()).abs().max()) + RIM
+        reach = float(at.coc_radius(seen[-1].disparity.detach()).detach().abs().max()) + RIM
         complete = complete_pixels(patch, self.data.size, min(reach, min(shape) / 2 - _LEFT), pixels.row.device)
         target = patch.crop(self.data.photos[patch.photo])
         errors = [(image - target)[complete].square().mean() for image in images]
