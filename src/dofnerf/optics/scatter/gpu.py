@@ -59,15 +59,10 @@ class _Gather(torch.autograd.Function):
         out = torch.zeros_like(light)
         if light.numel() == 0:
             return out
-        batch, height, width, channels = light.shape
-        largest = torch.nn.functional.max_pool2d(radius[:, None], TILE, ceil_mode=True).contiguous()
-        boxes = torch.empty((largest.numel(), 5), dtype=torch.int32, device=light.device)
-        groups = channels // GROUP
-        tiles = largest.numel() // batch
-        across = int((float(largest.max()) + RIM) / TILE) + 1  # from how many tiles away light may come
+        height, width, channels = light.shape[1:]
         with _on(light):
-            _boxes[(batch * tiles,)](largest, boxes, *largest.shape[2:], across, TILE, CHUNK, num_warps=1)
-            _forward[(batch * groups * tiles,)](
+            boxes = offset_boxes(radius)
+            _forward[(len(boxes) * (channels // GROUP),)](
                 light, radius, boxes, out, *_blades(kernel, light.device), height, width, channels, kernel.blades, TILE, GROUP,
                 num_warps=WARPS,
             )  # fmt: skip
@@ -115,6 +110,15 @@ class _UnitNorm(torch.autograd.Function):
         return grads[0] * slope, None
 
 
+def offset_boxes(radius: Tensor) -> Tensor:
+    """Which offsets can bring light to each tile of targets: radius (B, H, W) → (tiles, 5), see `_boxes`."""
+    largest = torch.nn.functional.max_pool2d(radius[:, None], TILE, ceil_mode=True).contiguous()
+    boxes = torch.empty((largest.numel(), 5), dtype=torch.int32, device=radius.device)
+    across = int((float(largest.max()) + RIM) / TILE) + 1  # from how many tiles away light may come
+    _boxes[(len(boxes),)](largest, boxes, *largest.shape[2:], across, TILE, CHUNK, num_warps=1)
+    return boxes
+
+
 @lru_cache(maxsize=64)
 def _blades(kernel: Kernel, device: torch.device) -> tuple[Tensor, float]:
     """Blade normals (n, 2) float32 on the device, and the apothem."""
@@ -160,9 +164,10 @@ def _chord(row, support):
 
 @triton.jit
 def _boxes(largest, boxes, tile_rows, tile_columns, across, TILE: tl.constexpr, CHUNK: tl.constexpr):
-    """Per target tile, which offsets can bring light: (first row, last row, first column, last column, support), inclusive.
+    """Per target tile, which offsets can bring light: (first row, last row, first column, last column, support).
 
-    `largest` (B, tile_rows, tile_columns) holds each tile's largest radius. The box covers every source tile near enough.
+    `largest` (B, tile_rows, tile_columns) holds each tile's largest radius. The box covers the offsets from every source tile
+    that reaches this one, both ends included; no source lies beyond the support, a length.
     """
     tile = tl.program_id(0)
     here_column = tile % tile_columns
