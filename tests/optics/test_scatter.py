@@ -150,7 +150,7 @@ def test_cpu_does_not_depend_on_the_number_of_threads():
 @pytest.mark.parametrize("blades", [0, 3, 4, 12])
 def test_rim_arrays_are_large_enough(blades):
     """The kernels write without bounds checks, so the room they are given is checked here, over all radii."""
-    from dofnerf.optics.scatter.cpu_kernels import CHUNK, footprint, make_room
+    from dofnerf.optics.scatter.cpu_footprint import CHUNK, footprint, make_room
 
     kernel = Kernel(blades=blades, rotation=0.1)
     normals = kernel.blade_normals().numpy()

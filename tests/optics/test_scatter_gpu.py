@@ -156,6 +156,7 @@ def test_says_how_to_get_triton(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "triton", None)
     monkeypatch.delitem(sys.modules, "dofnerf.optics.scatter.gpu", raising=False)
+    monkeypatch.delitem(sys.modules, "dofnerf.optics.scatter.gpu_kernels", raising=False)
     monkeypatch.delattr(package, "gpu", raising=False)
     with pytest.raises(ValueError, match=r"pip install dofnerf\[gpu\]"):
         accumulate(torch.ones(2, 2, 3), torch.ones(2, 2), backend="gpu")
@@ -194,7 +195,10 @@ def compile_for_cuda() -> dict[str, list[str]]:
     from dofnerf.optics.scatter import gpu
 
     driver.set_active(StandInDriver())
-    kernels = {name: CompileOnly(getattr(gpu, name)) for name in ("_boxes", "_forward", "_backward", "_lattice_sum")}
+    kernels = {
+        name: CompileOnly(getattr(gpu, name))
+        for name in ("boxes_kernel", "forward_kernel", "backward_kernel", "lattice_sum_kernel")
+    }
     for name, kernel in kernels.items():
         setattr(gpu, name, kernel)  # not a JITFunction, so `accumulate` takes the CPU's tensors too
     values, radius, seen = picture((1, 16, 20, 4), largest=3.0)

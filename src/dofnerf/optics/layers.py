@@ -89,10 +89,15 @@ def split_layers(image: Tensor, disparity: Tensor, count: int, reach: int = 24) 
 
 def _continue(picture: Tensor, known: Tensor, allowed: Tensor, reach: int) -> tuple[Tensor, Tensor]:
     """Grow the `known` pixels of a picture (H, W, C) into the `allowed` ones, a pixel a round, by the mean of neighbours."""
-    weight = known.to(picture.dtype)[None, None]
-    values = picture.permute(2, 0, 1)[None] * weight
-    room = allowed[None, None]
-    for _ in range(reach if bool(known.any()) else 0):
+    # An antialiased pixel at a silhouette has the far thing's depth and some of the near thing's colour. It must not seed the
+    # growth, or the near thing leaves a ghost behind itself; it is guessed like the rest, or kept if no other seed is near.
+    rim = known & (torch.nn.functional.max_pool2d(allowed[None, None].float(), 3, stride=1, padding=1)[0, 0] > 0)
+    seed = known & ~rim
+    weight = seed.to(picture.dtype)[None, None]
+    original = picture.permute(2, 0, 1)[None]
+    values = original * weight
+    room = (allowed | rim)[None, None]
+    for _ in range(reach if bool(seed.any()) else 0):
         around = torch.nn.functional.avg_pool2d(weight, 3, stride=1, padding=1)
         fresh = room & (weight == 0) & (around > 0)
         if not bool(fresh.any()):
@@ -100,4 +105,6 @@ def _continue(picture: Tensor, known: Tensor, allowed: Tensor, reach: int) -> tu
         mean = torch.nn.functional.avg_pool2d(values, 3, stride=1, padding=1) / around.clamp(min=1e-6)
         values = torch.where(fresh, mean, values)
         weight = torch.where(fresh, torch.ones_like(weight), weight)
-    return values[0].permute(1, 2, 0), weight[0, 0] > 0
+    left = rim[None, None] & (weight == 0)
+    values = torch.where(left, original, values)
+    return values[0].permute(1, 2, 0), (weight[0, 0] > 0) | rim
