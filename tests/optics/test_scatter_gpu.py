@@ -7,6 +7,7 @@ is, to run the kernels on a GPU if there is one, and to be a pytest-xdist worker
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import re
@@ -22,7 +23,9 @@ import torch
 from torch import Tensor
 
 from dofnerf.optics.aperture import Kernel
+from dofnerf.optics.lens import LearnedLens
 from dofnerf.optics.scatter import accumulate, reference, scatter
+from dofnerf.optics.thin_lens import coc_radius
 
 pytest.importorskip("triton", reason="the gpu backend needs triton: pip install dofnerf[gpu]")
 
@@ -106,6 +109,30 @@ def test_odd_shapes(interpreter: Callable, shape: tuple[int, ...], largest: floa
     assert_agree(interpreter(gradients, *case[:2], kernel, case[2]), case, kernel)
 
 
+def find_lens(image: Tensor, depth: Tensor, photo: Tensor) -> list[float]:
+    """Aperture and focus depth by gradient descent through the gpu backend, from 2 and 2.9."""
+    lens = LearnedLens(1, 1.5, 5.0, aperture=2.0, focus_disparity=1 / 2.9)
+    optimizer = torch.optim.LBFGS(lens.parameters(), max_iter=14, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        error = (scatter(image, lens.coc_radius(depth, photo=0), backend="gpu") - photo).square().sum()
+        error.backward()
+        return error
+
+    optimizer.step(loss)
+    return [lens.aperture.item(), lens.focus_depth.item()]
+
+
+def test_gradient_descent_finds_the_lens(interpreter: Callable) -> None:
+    image = torch.rand(6, 12, 3, generator=torch.Generator().manual_seed(2))
+    depth = torch.linspace(1.5, 5.0, 12).expand(6, 12).contiguous()
+    photo = scatter(image, coc_radius(depth, 4.0, 1 / 2.5), backend="reference")
+    aperture, focus = interpreter(find_lens, image, depth, photo)
+    assert aperture == pytest.approx(4.0, rel=0.01)
+    assert focus == pytest.approx(2.5, rel=0.01)
+
+
 def test_one_blurred_pixel_reaches_far_tiles_and_spares_the_rest(interpreter: Callable) -> None:
     values, radius, seen = picture((1, 2, 25, 4), largest=0.0)
     radius.zero_()
@@ -152,7 +179,7 @@ def test_takes_only_float32_on_cuda() -> None:
 
 
 def test_says_how_to_get_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    import dofnerf.optics.scatter as package
+    package = importlib.import_module("dofnerf.optics.scatter")  # the name is also that of its function
 
     monkeypatch.setitem(sys.modules, "triton", None)
     monkeypatch.delitem(sys.modules, "dofnerf.optics.scatter.gpu", raising=False)
@@ -213,10 +240,10 @@ def test_compiles_for_cuda_where_there_is_none(tmp_path: Path) -> None:
     with new_process(TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(tmp_path)) as call:
         assembly = call(compile_for_cuda)
     assert {name: len(texts) for name, texts in assembly.items()} == {
-        "_boxes": 2,
-        "_forward": 2,
-        "_backward": 2,
-        "_lattice_sum": 1,
+        "boxes_kernel": 2,
+        "forward_kernel": 2,
+        "backward_kernel": 2,
+        "lattice_sum_kernel": 1,
     }
     assert not any(re.search(r"\b(atom|red)\.", text) for texts in assembly.values() for text in texts)  # deterministic
 
