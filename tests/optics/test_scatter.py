@@ -157,7 +157,7 @@ def test_rim_arrays_are_large_enough(blades):
     for radius in [*np.arange(0, 12, 0.61), 50.2, 333.3]:
         room = make_room(radius, kernel.apothem)
         count = footprint(radius, 10**6, normals, kernel.apothem, room)
-        assert count + 2 * CHUNK < len(room[0])
+        assert count + 2 * CHUNK < room.shape[1]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from dofnerf.optics.aperture import RIM
-from dofnerf.optics.scatter.cpu_footprint import CHUNK, footprint, make_room, norm_of
+from dofnerf.optics.scatter.cpu_footprint import CHUNK, footprint, make_room, norm_of, step_at
 from dofnerf.optics.scatter.jobs import compiled
 
 
@@ -42,8 +42,8 @@ def forward_rows(first, last, values, radius, normals, apothem, unit, out):
     height, width = radius.shape
     largest = radius.max()
     rows = int(largest) + CHUNK if unit else height
-    room = make_room(largest, apothem)
-    row, column, step, bend, _ = room
+    points = make_room(largest, apothem)
+    x_of, y_of, weight = points[0], points[1], points[2]
     band = last - first
     light = np.zeros((band + 1, width + 1, 4))
     reach = int(largest + RIM / apothem)
@@ -56,23 +56,25 @@ def forward_rows(first, last, values, radius, normals, apothem, unit, out):
             if y + near < first or y - near >= last:
                 continue
             if r != last_radius:
-                count = footprint(r, rows, normals, apothem, room)
-                norm, _ = norm_of(r, unit, disc, count, column, step, bend)
+                count = footprint(r, rows, normals, apothem, points)
+                norm, _ = norm_of(r, unit, disc, count, points)
                 last_radius = r
             v = (values[y, x, 0] / norm, values[y, x, 1] / norm, values[y, x, 2] / norm, values[y, x, 3] / norm)
             home = y - first
             if disc:
-                for e in range(np.uintp(count)):
-                    below, above = _clip_row(home + row[e], band), _clip_row(home - row[e], band)
-                    left, right = _clip_column(x - column[e], width), _clip_column(x + column[e] + 1, width)
-                    s = step[e]
+                for i in range(np.uintp(1), np.uintp(count + 1)):
+                    row, column = int(y_of[i]), int(x_of[i])
+                    below, above = _clip_row(home + row, band), _clip_row(home - row, band)
+                    left, right = _clip_column(x - column, width), _clip_column(x + column + 1, width)
+                    s = step_at(i, True, y_of, weight)
                     _add(light, below, left, s, v)
                     _add(light, above, left, s, v)
                     _add(light, below, right, -s, v)
                     _add(light, above, right, -s, v)
             else:
-                for e in range(np.uintp(count)):
-                    _add(light, _clip_row(home + row[e], band), _clip_column(x + column[e], width), step[e], v)
+                for i in range(np.uintp(1), np.uintp(count + 1)):
+                    t, c = _clip_row(home + int(y_of[i]), band), _clip_column(x + int(x_of[i]), width)
+                    _add(light, t, c, step_at(i, False, y_of, weight), v)
     for t in range(band):
         s0 = s1 = s2 = s3 = 0.0
         for x in range(width):
@@ -104,32 +106,33 @@ def backward_rows(first, last, values, radius, normals, apothem, unit, sums, gra
     height, width = radius.shape
     largest = radius.max()
     rows = int(largest) + CHUNK if unit else height
-    room = make_room(largest, apothem)
-    row, column, step, bend, _ = room
+    points = make_room(largest, apothem)
+    x_of, y_of, weight, bend = points[0], points[1], points[2], points[3]
     disc = normals.shape[0] == 0
     last_radius, count, norm, slope = -1.0, 0, 1.0, 0.0
     for y in range(first, last):
         for x in range(width):
             r = float(radius[y, x])
             if r != last_radius:
-                count = footprint(r, rows, normals, apothem, room)
-                norm, slope = norm_of(r, unit, disc, count, column, step, bend)
+                count = footprint(r, rows, normals, apothem, points)
+                norm, slope = norm_of(r, unit, disc, count, points)
                 last_radius = r
             a0 = a1 = a2 = a3 = 0.0
             b0 = b1 = b2 = b3 = 0.0
-            for e in range(np.uintp(count)):
-                t = _clip_row(y + row[e], height)
+            for i in range(np.uintp(1), np.uintp(count + 1)):
+                row, column = int(y_of[i]), int(x_of[i])
+                t = _clip_row(y + row, height)
                 if disc:
-                    u = _clip_row(y - row[e], height)
-                    c, d = _clip_column(x - column[e], width), _clip_column(x + column[e] + 1, width)
+                    u = _clip_row(y - row, height)
+                    c, d = _clip_column(x - column, width), _clip_column(x + column + 1, width)
                     g0 = sums[t, c, 0] + sums[u, c, 0] - sums[t, d, 0] - sums[u, d, 0]
                     g1 = sums[t, c, 1] + sums[u, c, 1] - sums[t, d, 1] - sums[u, d, 1]
                     g2 = sums[t, c, 2] + sums[u, c, 2] - sums[t, d, 2] - sums[u, d, 2]
                     g3 = sums[t, c, 3] + sums[u, c, 3] - sums[t, d, 3] - sums[u, d, 3]
                 else:
-                    c = _clip_column(x + column[e], width)
+                    c = _clip_column(x + column, width)
                     g0, g1, g2, g3 = sums[t, c, 0], sums[t, c, 1], sums[t, c, 2], sums[t, c, 3]
-                s, b = step[e], bend[e]
+                s, b = step_at(i, disc, y_of, weight), step_at(i, disc, y_of, bend)
                 a0 += s * g0
                 a1 += s * g1
                 a2 += s * g2
