@@ -37,14 +37,25 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(scatter_layers, (colour, alpha, radius))
 
 
-def test_split_keeps_every_pixel_once_in_front():
-    image, disparity = torch.rand(20, 30, 3), torch.rand(20, 30)
+def test_split_keeps_every_pixel_away_from_silhouettes():
+    image, disparity = torch.rand(20, 30, 3), torch.full((20, 30), 0.1)
+    disparity[5:15, 8:20], disparity[9:12, 10:28] = 0.5, 0.9
     layers = split_layers(image, disparity, 5)
     out = scatter_layers(layers.colour, layers.alpha, torch.zeros(5, 20, 30), light=1.0)
-    torch.testing.assert_close(out, image)
-    front = layers.alpha * torch.arange(1, 6)[:, None, None]
-    index = front.amax(0).long() - 1
-    torch.testing.assert_close(layers.disparity.gather(0, index[None])[0], disparity)
+    nearer = torch.nn.functional.max_pool2d(disparity[None], 3, stride=1, padding=1)[0] > disparity
+    torch.testing.assert_close(out[~nearer], image[~nearer])
+    assert torch.isfinite(out).all()
+    front = (layers.alpha * torch.arange(1, 6)[:, None, None]).amax(0).long() - 1
+    torch.testing.assert_close(layers.disparity.gather(0, front[None])[0], disparity)
+
+
+def test_split_leaves_no_ghost_of_the_near_thing():
+    """A red bar before grey, antialiased: out of focus, it must not leave its red, sharp, behind itself."""
+    image, disparity = torch.full((24, 40, 3), 0.5), torch.full((24, 40), 0.1)
+    image[:, 18:22], disparity[:, 18:22] = torch.tensor([1.0, 0.0, 0.0]), 1.0
+    image[:, 17] = image[:, 22] = torch.tensor([0.75, 0.25, 0.25])  # half covered, but with the depth of the background
+    layers = split_layers(image, disparity, 4)
+    torch.testing.assert_close(layers.colour[0][:, 10:30], torch.full((24, 20, 3), 0.5))
 
 
 def test_split_of_a_flat_picture():

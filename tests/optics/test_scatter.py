@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dofnerf.optics import Kernel, accumulate, coc_radius, scatter
+from dofnerf.optics import Kernel, LearnedLens, accumulate, coc_radius, scatter
 from dofnerf.optics.scatter import reference
 from dofnerf.optics.scatter.jobs import run_jobs
 
@@ -170,18 +170,18 @@ def test_gradient_descent_finds_the_lens(backend, kernel):
     depth = torch.linspace(1.5, 6.0, 28).expand(20, 28)
     with torch.no_grad():
         blurred = scatter(image, coc_radius(depth, 6.0, 1 / 2.5), kernel, backend="reference")
-    raw = torch.tensor([math.log(3.0), 0.25], requires_grad=True)
-    optimizer = torch.optim.Adam([raw], lr=0.05)
-    for step in range(120):
-        optimizer.param_groups[0]["lr"] = 0.05 * (1 - step / 120) + 1e-4
-        loss = (
-            (scatter(image, coc_radius(depth, raw[0].exp(), raw[1].abs()), kernel, backend=backend) - blurred).square().mean()
-        )
+    lens = LearnedLens(1, 1.5, 6.0, aperture=3.0, focus_disparity=0.3)
+    optimizer = torch.optim.LBFGS(lens.parameters(), max_iter=15, line_search_fn="strong_wolfe")
+
+    def loss():
         optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert raw[0].exp().item() == pytest.approx(6.0, rel=0.01)
-    assert 1 / raw[1].item() == pytest.approx(2.5, rel=0.01)
+        error = (scatter(image, lens.coc_radius(depth, photo=0), kernel, backend=backend) - blurred).square().sum()
+        error.backward()
+        return error
+
+    optimizer.step(loss)
+    assert lens.aperture.item() == pytest.approx(6.0, rel=0.01)
+    assert lens.focus_depth.item() == pytest.approx(2.5, rel=0.01)
 
 
 @pytest.mark.parametrize(
