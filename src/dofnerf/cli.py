@@ -44,7 +44,7 @@ class Verb:
 VERBS = {
     "refocus": Verb("Put a lens in front of a picture with a depth map.", "dofnerf.studio.refocus", "RefocusConfig"),
     "demo": Verb("Refocus the built-in picture: near, middle, far, hexagonal.", "dofnerf.studio.demo", "DemoConfig"),
-    "info": Verb("Say what a scene is, and draw a sheet with its photos and cameras.", "dofnerf.studio.info", "InfoConfig"),
+    "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
     "synth lens": Verb(
         "Photograph a built-in place through a true thin lens.", "dofnerf.synth.lens_command", "LensCommandConfig"
     ),

@@ -1,22 +1,25 @@
 """`synth blur`: the paper's recipe. Sharp photos and a disparity map each → photos focused near and far, by our own scatter.
 
-Units. Let [far, near] be the range of disparity over all photos of the scene (its 1st and 99th per cent). The normalised disparity
-of a pixel is d = (1/z − 1/z_far) / (1/z_near − 1/z_far), 0 at the far end and 1 at the near end, and the blur is a disc of
+Units. Let 1/z_far and 1/z_near be the ends of the disparity range over all photos of the scene (its 1st and 99th per cent).
+The normalised disparity of a pixel is d = (1/z − 1/z_far) / (1/z_near − 1/z_far), 0 far away and 1 close by; its blur is a disc of
 
     radius = blur · |d − focus|  pixels of the photos as written.
 
-`blur` is the K of BokehMe, a radius there too (its renderer spreads a pixel over |K (d − focus)| pixels around it): the paper's 20,
-with focus 0.1 and 0.9. The paper does not say at which size it blurred; we take its 504 × 378, the size that it trains at.
-In scene units this is exactly a thin lens of aperture = blur / (1/z_near − 1/z_far) whose focus depth z_F has 1/z_F = 1/z_far +
-focus · (1/z_near − 1/z_far): one lens for the whole scene, since radius = aperture · |1/z_F − 1/z|.
+`blur` is the blur parameter of BokehMe, which the paper sets to 20, with focus 0.1 and 0.9. We read it as a radius, as the
+paper's Algorithm 2 does, at the size of the photos written. The paper does not say at which size it blurred (it shrinks
+4032 × 3024 to 504 × 378 for training): 20 at 504 pixels across is strong, 20 at full size would be 2.5 there.
+
+In scene units this is exactly a thin lens: radius = aperture · |1/z_F − 1/z| with aperture = blur / (1/z_near − 1/z_far) and
+1/z_F = 1/z_far + focus · (1/z_near − 1/z_far). One lens, focused twice, for the whole scene.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import tyro
@@ -28,6 +31,9 @@ from dofnerf.scenes.export import stems
 from dofnerf.scenes.source import DepthFile, PictureFile, Source
 from dofnerf.synth.disparity import DisparityConfig, disparities
 from dofnerf.synth.folder import claim, fingerprint, tracker
+
+if TYPE_CHECKING:
+    from dofnerf.optics.layers import Layers
 
 MOST_LAYERS = 256
 LARGEST_BLUR = 4096.0  # pixels
@@ -105,20 +111,33 @@ class Blurred:
     def load(self) -> np.ndarray:
         import torch
 
-        from dofnerf.optics.layers import scatter_layers, split_layers
+        from dofnerf.optics.layers import scatter_layers
         from dofnerf.optics.scatter import scatter
         from dofnerf.optics.thin_lens import coc_radius_from_disparity
 
-        image = torch.from_numpy(self.sharp.load())
-        disparity = torch.from_numpy((1 / self.depth.load().astype(np.float64)).astype(np.float32))
-        focus = 1 / self.lens.focus_depth
-        radius = coc_radius_from_disparity(disparity, self.lens.aperture, focus)
+        aperture, focus = self.lens.aperture, 1 / self.lens.focus_depth
         if self.layers == 1:
-            return scatter(image, radius, light=self.light).numpy()
-        reach = math.ceil(float(radius.abs().max())) + 1
-        split = split_layers(image, disparity, self.layers, reach)
-        radius = coc_radius_from_disparity(split.disparity, self.lens.aperture, focus)
+            radius = coc_radius_from_disparity(torch.from_numpy(_disparity(self.depth)), aperture, focus)
+            return scatter(torch.from_numpy(self.sharp.load()), radius, light=self.light).numpy()
+        split = _split(self.sharp, self.depth, self.layers, aperture)
+        radius = coc_radius_from_disparity(split.disparity, aperture, focus)
         return scatter_layers(split.colour, split.alpha, radius, light=self.light).numpy()
+
+
+@lru_cache(maxsize=1)
+def _split(sharp: Source, depth: Source, layers: int, aperture: float) -> Layers:
+    """The layers of a photo, kept from its near- to its far-focused picture; they reach as far as any blur in it does."""
+    import torch
+
+    from dofnerf.optics.layers import split_layers
+
+    disparity = _disparity(depth)
+    reach = math.ceil(aperture * float(np.ptp(disparity))) + 1
+    return split_layers(torch.from_numpy(sharp.load()), torch.from_numpy(disparity), layers, reach)
+
+
+def _disparity(depth: Source) -> np.ndarray:
+    return (1 / depth.load().astype(np.float64)).astype(np.float32)
 
 
 def run(config: BlurConfig) -> Path:
@@ -137,24 +156,27 @@ def run(config: BlurConfig) -> Path:
 
     folder, (width, height) = config.out, source.size
     frames = []
+    names = stems(source)
     for i in tracker("depth")(range(len(source))):
-        name = stems(source)[i]
+        name = names[i]
         sharp, depth = folder / "sharp" / f"{name}.png", folder / "depth" / f"{name}.npy"
         if not sharp.exists():
             write_image(sharp, source.photo(i))
         if not depth.exists():
             with np.errstate(divide="ignore"):  # disparity 0 is infinitely far
                 write_map(depth, 1 / disparity(i))
-        files = {"sharp": PictureFile(sharp, width, height), "depth": DepthFile(depth, width, height)}
-        frames.append(replace(source.frames[i], photo=files["sharp"], lens=None, **files))
+        photo = PictureFile(sharp, width, height)
+        frames.append(replace(source.frames[i], photo=photo, sharp=photo, depth=DepthFile(depth, width, height), lens=None))
     far, near = disparity_range(frames)
     lenses = [lens_for(config.blur, focus, far, near) for focus in (config.near_focus, config.far_focus)]
     focus = " and ".join(f"{lens.focus_depth:.4g}" for lens in lenses)
-    print(f"lens     aperture {lenses[0].aperture:.4g} px × scene units, focused at {focus}; range {1 / near:.4g} to {_depth(far)}")
+    print(f"range    depth {1 / near:.4g} to {_depth(far)}")
+    print(f"lens     aperture {lenses[0].aperture:.4g} px × scene units, focused at {focus}", flush=True)
 
+    _split.cache_clear()  # it knows files by name, and another run may have written them
     frames = [photographed(frame, lenses, i, config) for i, frame in enumerate(frames)]
-    bounds = {"near": min(source.near, 1 / near), "far": max(source.far, 1 / far) if far > 0 else source.far}
-    made = replace(source, frames=tuple(frames), **bounds)
+    farthest = max(source.far, 1 / far) if far > 0 else source.far
+    made = replace(source, frames=tuple(frames), near=min(source.near, 1 / near), far=farthest)
     target = scenes.write_transforms(made, folder, resume=True, track=tracker("blur"))
     print(f"wrote    {folder}")
     return target

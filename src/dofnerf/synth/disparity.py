@@ -1,8 +1,8 @@
 """Where the disparity of each photo comes from: files, sparse points, a depth network.
 
-All give disparity = 1 / depth along the optical axis, in 1 / scene units. A *relative* map (a network's, or a greyscale file) knows
-disparity only up to scale and shift; it is fitted to the sparse points that the photo sees, and where a scene has none its own
-range is laid over the scene's depth range.
+All give disparity = 1 / depth along the optical axis, in 1 / scene units. A *relative* map (a network's, or a greyscale file)
+knows disparity only up to scale and shift; it is fitted to the sparse points that the photo sees, and where a scene has none
+its own range is laid over the scene's depth range.
 """
 
 from __future__ import annotations
@@ -51,10 +51,13 @@ def disparities(scene: Scene, config: DisparityConfig) -> tuple[Disparities, str
         kind = "files" if has_files else "points"
         if not (has_files or has_points):
             raise ValueError(
-                f"{scene.name}: no depth maps and no sparse points to tell disparity from; give --maps FOLDER or --disparity network"
+                f"{scene.name}: no depth maps and no sparse points to tell disparity from; "
+                "give --maps FOLDER or --disparity network"
             )
     if kind == "run":
-        raise ValueError("--disparity run: this version has no trained runs to take disparity from; use files, points or network")
+        raise ValueError(
+            "--disparity run: this version has no trained runs to take disparity from; use files, points or network"
+        )
     if kind == "files":
         if config.maps is not None:
             return _from_folder(scene, config.maps, config.map_kind), f"{config.map_kind} maps in {config.maps}"
@@ -64,9 +67,10 @@ def disparities(scene: Scene, config: DisparityConfig) -> tuple[Disparities, str
         return lambda i: _inverse(scene.depth(i), f"frame {i} ({scene.frames[i].name}): depth"), "the scene's depth maps"
     if kind == "points":
         if not has_points:
-            i = next(i for i in range(len(scene)) if len(scene.visible(i).depth) < FEWEST_POINTS)
+            counts = [len(scene.visible(i).depth) for i in range(len(scene))]
+            i = int(np.argmin(counts))
             raise ValueError(
-                f"frame {i} ({scene.frames[i].name}): sees {len(scene.visible(i).depth)} sparse points, fewer than {FEWEST_POINTS}; "
+                f"frame {i} ({scene.frames[i].name}): sees {counts[i]} sparse points, fewer than {FEWEST_POINTS}; "
                 "use another --disparity"
             )
         return lambda i: _from_points(scene, i), "sparse points"
@@ -90,7 +94,8 @@ def metric(relative: np.ndarray, scene: Scene, i: int) -> np.ndarray:
     slope, shift = _fit(relative[row, column], 1 / seen.depth)
     if not slope > 0:
         raise ValueError(
-            f"frame {i} ({scene.frames[i].name}): the disparity map runs against the sparse points; is it depth, or of another photo?"
+            f"frame {i} ({scene.frames[i].name}): the disparity map runs against the sparse points; "
+            "is it depth, or of another photo?"
         )
     # What the fit puts beyond infinity lies far beyond the farthest point.
     return np.maximum(slope * relative + shift, 0.5 / seen.depth.max()).astype(np.float32)
@@ -140,7 +145,9 @@ def _from_folder(scene: Scene, folder: Path, kind: str) -> Disparities:
         if kind == "relative":
             return metric(values, scene, i)
         if full > 1:
-            raise ValueError(f"{files[i]}: whole numbers have no unit; save the map as .npy or .exr, or use --map-kind relative")
+            raise ValueError(
+                f"{files[i]}: whole numbers have no unit; save the map as .npy or .exr, or use --map-kind relative"
+            )
         if kind == "depth":
             return _inverse(values, f"{files[i]}: depth")
         _refuse(~((values >= 0) & np.isfinite(values)), values, f"{files[i]}: disparity must be finite and not negative")

@@ -2,11 +2,11 @@
 
 Structure-from-motion leaves a disparity m_i at a few hundred pixels p_i of a photo. The map d sought is the one that minimises
 
-    Σ_i c_i (d(p_i) − m_i)²  +  Σ_{neighbours p, q} w_pq (d_p − d_q)²,        w_pq = floor + (1 − floor) exp(−|I_p − I_q|² / 2σ²)
+    Σ_i c_i (d(p_i) − m_i)²  +  Σ_{neighbours p, q} w_pq (d_p − d_q)²,    w_pq = floor + (1 − floor) exp(−|I_p − I_q|² / 2σ²)
 
-so it keeps to the points, is smooth where the photo is, and is free to jump where the colour does. Disparity, not depth: a plane
-is linear in it. The points' confidence c_i falls with their reprojection error, and in a second and third round with how far the
-map stays from them (Cauchy's weight): the map is not dragged along by a wrong match. The minimum lies between the least and the
+so it keeps to the points, is smooth where the photo is, and is free to jump where the colour does. Disparity, not depth: blur
+is linear in it. The points' confidence c_i falls with their reprojection error, and in a second and third round with how far
+the map stays from them (Cauchy's weight): a wrong match does not drag the map along. The minimum lies between the least and the
 greatest disparity of the points, so nothing overshoots.
 
 The linear system is solved by conjugate gradients, started from the solution at half the size (and so on), which carries values
@@ -43,7 +43,9 @@ class Guide:
 GUIDE = Guide()
 
 
-def interpolate(image: np.ndarray, pixels: np.ndarray, values: np.ndarray, error: np.ndarray, guide: Guide = GUIDE) -> np.ndarray:
+def interpolate(
+    image: np.ndarray, pixels: np.ndarray, values: np.ndarray, error: np.ndarray, guide: Guide = GUIDE
+) -> np.ndarray:
     """Photo (H, W, 3), pixels (N, 2) as (column, row), values (N,) and error (N,) in pixels there → (H, W) float32."""
     if len(values) < 3:
         raise ValueError(f"{len(values)} points are too few for a disparity map")

@@ -1,7 +1,7 @@
 """`synth lightfield`: a grid of real photos → a scene with real near- and far-focused photos and an exactly known lens.
 
-The reader (`dofnerf.scenes.lightfield`, which explains the geometry) makes the photos as they are asked for; here they are written
-down, so that other tools and later runs read plain files.
+The reader (`dofnerf.scenes.lightfield`, which explains the geometry) makes the photos as they are asked for; here they are
+written down, so that other tools and later runs read plain files.
 """
 
 from __future__ import annotations

@@ -63,5 +63,7 @@ def _transformers() -> Any:
     try:
         import transformers
     except ImportError:
-        raise ValueError("--disparity network needs transformers, which is not installed: pip install 'dofnerf[depth]'") from None
+        raise ValueError(
+            "--disparity network needs transformers, which is not installed: pip install 'dofnerf[depth]'"
+        ) from None
     return transformers
