@@ -1,7 +1,7 @@
 """`synth blur`: the paper's recipe. Sharp photos and a disparity map each → photos focused near and far, by our own scatter.
 
 Units. Let 1/z_far and 1/z_near be the ends of the disparity range over all photos of the scene (its 1st and 99th per cent).
-The normalised disparity of a pixel is d = (1/z − 1/z_far) / (1/z_near − 1/z_far), 0 far away and 1 close by; its blur is a disc of
+A pixel has the normalised disparity d = (1/z − 1/z_far) / (1/z_near − 1/z_far), 0 far away and 1 close by, and a blur disc of
 
     radius = blur · |d − focus|  pixels of the photos as written.
 
