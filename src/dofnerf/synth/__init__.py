@@ -1,0 +1,1 @@
+"""Scenes whose lens is known exactly."""
