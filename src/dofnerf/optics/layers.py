@@ -93,18 +93,15 @@ def _continue(picture: Tensor, known: Tensor, allowed: Tensor, reach: int) -> tu
     # growth, or the near thing leaves a ghost behind itself; it is guessed like the rest, or kept if no other seed is near.
     rim = known & (torch.nn.functional.max_pool2d(allowed[None, None].float(), 3, stride=1, padding=1)[0, 0] > 0)
     seed = known & ~rim
-    weight = seed.to(picture.dtype)[None, None]
-    original = picture.permute(2, 0, 1)[None]
-    values = original * weight
     room = (allowed | rim)[None, None]
+    original = picture.permute(2, 0, 1)[None]
+    state = torch.cat([original * seed, seed.to(picture.dtype)[None, None]], dim=1)  # the last channel says what is known
     for _ in range(reach if bool(seed.any()) else 0):
-        around = torch.nn.functional.avg_pool2d(weight, 3, stride=1, padding=1)
-        fresh = room & (weight == 0) & (around > 0)
+        around = torch.nn.functional.avg_pool2d(state, 3, stride=1, padding=1)
+        fresh = room & (state[:, -1:] == 0) & (around[:, -1:] > 0)
         if not bool(fresh.any()):
             break
-        mean = torch.nn.functional.avg_pool2d(values, 3, stride=1, padding=1) / around.clamp(min=1e-6)
-        values = torch.where(fresh, mean, values)
-        weight = torch.where(fresh, torch.ones_like(weight), weight)
-    left = rim[None, None] & (weight == 0)
-    values = torch.where(left, original, values)
-    return values[0].permute(1, 2, 0), (weight[0, 0] > 0) | rim
+        state = torch.where(fresh, around / around[:, -1:].clamp(min=1e-6), state)
+    found = state[0, -1] > 0
+    values = torch.where(rim & ~found, original, state[:, :-1])
+    return values[0].permute(1, 2, 0), found | rim
