@@ -38,7 +38,7 @@ def wood(rng: np.random.Generator, size: tuple[int, int], light: Colour, dark: C
     x = np.linspace(0.0, 1.0, width)[None, :]
     ring = 0.5 + 0.5 * np.sin(2.0 * np.pi * rings * (x + 0.35 * bend))
     pores = noise(rng, height, width, (6, max(width // 4, 2)), 2)
-    return blend(light, dark, 0.55 * ring**2 + 0.9 * (pores - 0.35))
+    return blend(light, dark, 0.6 * ring**2 + 0.6 * (pores - 0.3))
 
 
 def planks(rng: np.random.Generator, size: tuple[int, int], count: int, light: Colour, dark: Colour) -> np.ndarray:
@@ -165,6 +165,22 @@ def printed(size: tuple[int, int], text: str, paper: Colour, ink: Colour, sidewa
     draw.multiline_text((width / 2, height / 2), text, fill=_bytes(ink), font=font, anchor="mm", align="center")
     picture = np.asarray(page, dtype=float) / 255.0
     return np.rot90(picture, -1).copy() if sideways else picture
+
+
+def playing_card(rank: str, suit: str, height: int = 210) -> np.ndarray:
+    """A card face, `height` by 5/7 of it: rank in two corners, one large pip; `suit` is heart, diamond or spade."""
+    width = height * 5 // 7
+    y, x = np.mgrid[0:height, 0:width]
+    x, y = (x + 0.5 - width / 2) / (0.3 * width), (height / 2 - y - 0.5) / (0.3 * width)
+    heart = (x**2 + y**2 - 1) ** 3 - x**2 * y**3 < 0
+    spade = ((x**2 + y**2 - 1) ** 3 + x**2 * y**3 < 0) | ((np.abs(x) < 0.12 - 0.2 * (y + 0.8)) & (y < -0.2) & (y > -1.3))
+    diamond = np.abs(x) / 0.8 + np.abs(y) / 1.15 < 1
+    ink = (0.12, 0.12, 0.15) if suit == "spade" else (0.78, 0.10, 0.12)
+    card = blend((0.97, 0.95, 0.90), ink, {"heart": heart, "spade": spade, "diamond": diamond}[suit].astype(float))
+    corner = printed((height // 5, width // 4), rank, (0.97, 0.95, 0.90), ink)
+    card[6 : 6 + len(corner), 6 : 6 + corner.shape[1]] = corner
+    card[-6 - len(corner) : -6, -6 - corner.shape[1] : -6] = corner[::-1, ::-1]
+    return card
 
 
 def _bytes(colour: Colour) -> tuple[int, int, int]:

@@ -24,7 +24,7 @@ _COVERS = (
 
 def tabletop(rng: np.random.Generator) -> Layout:
     """Depth from 1.4 (chessmen close by) to 8.5 (the wall)."""
-    parts = [*_room(rng), *_board(rng), *_foreground(rng), *_books(rng), *_globe(rng), *_plant(rng), *_lantern(rng), *_fairy_lights(rng)]
+    parts = [*_room(rng), *_board(rng), *_foreground(rng), *_grasses(rng), *_books(rng), *_globe(rng), *_plant(rng), *_lantern(rng), *_fairy_lights(rng)]
     return Layout(
         parts=parts,
         sky=_sky(),
@@ -33,7 +33,7 @@ def tabletop(rng: np.random.Generator) -> Layout:
         spread=(0.42, 0.20, 0.12),
         near_focus=1.9,
         far_focus=6.2,
-        lens_radius=0.0715,
+        lens_radius=0.066,
         near=1.2,
         far=9.0,
     )
@@ -42,7 +42,7 @@ def tabletop(rng: np.random.Generator) -> Layout:
 def _sky() -> np.ndarray:
     """Soft room light: warm from above, cooler at the sides; one broad glow behind the camera for reflections."""
     up = np.linspace(1.0, -1.0, 64)[:, None, None]
-    sky = np.array([0.60, 0.62, 0.68]) * (0.55 + 0.45 * up) * np.ones((64, 128, 1))
+    sky = np.array([0.50, 0.55, 0.66]) * (0.55 + 0.45 * up) * np.ones((64, 128, 1))
     return sky.astype(np.float32)
 
 
@@ -51,7 +51,7 @@ def _room(rng: np.random.Generator) -> list[Part]:
     wall = Material(textures.bricks(rng, (768, 1024), 20, (0.60, 0.36, 0.28), (0.74, 0.70, 0.64)))
     runner_colours = [(0.78, 0.72, 0.60), (0.16, 0.30, 0.40), (0.70, 0.26, 0.18), (0.86, 0.66, 0.30)]
     runner = Material(textures.weave(rng, (512, 1024), 128, runner_colours))
-    window = Material((26.0, 21.5, 16.5), "light")
+    window = Material((40.0, 32.5, 24.0), "light")
     return [
         Part(floor(6.6, 7.6).placed(z=-2.7), table),
         Part(rectangle(11.0, 6.0, (2.0, 1.5)).placed(y=-1.5, z=_WALL), wall),
@@ -65,7 +65,7 @@ def _board(rng: np.random.Generator) -> list[Part]:
     x0, z0 = _BOARD_CENTRE
     board = Material(textures.chessboard(rng), "gloss", 0.12)
     edge = Material((0.25, 0.12, 0.07), "gloss", 0.2)
-    box_wood = Material(textures.wood(rng, (256, 256), (0.95, 0.80, 0.55), (0.74, 0.52, 0.28), 12), "gloss", 0.12)
+    box_wood = Material(textures.wood(rng, (256, 256), (0.96, 0.83, 0.60), (0.80, 0.58, 0.34), 5), "gloss", 0.12)
     rose_wood = Material(textures.wood(rng, (256, 256), (0.42, 0.15, 0.09), (0.16, 0.05, 0.04), 12), "gloss", 0.08)
     turn = 8.0
     white = {"a1": chess.rook, "d1": chess.queen, "g1": chess.king, "f1": chess.rook, "f3": chess.knight, "c4": chess.bishop,
@@ -93,7 +93,7 @@ def _on_board(mesh: Mesh, turn: float) -> Mesh:
 
 
 def _foreground(rng: np.random.Generator) -> list[Part]:
-    """Close by, where far-focused photos melt: taken pieces, a painted cup, a scatter of cards."""
+    """A painted cup, pieces taken, a hand of cards."""
     glaze = textures.tiles(rng, 512, 4, (0.10, 0.22, 0.50), (0.93, 0.92, 0.87))
     glaze = np.concatenate([glaze, glaze, glaze], axis=1)
     cup = [(0.0, 0.0), (0.1, 0.0), (0.12, 0.02), (0.17, 0.1), (0.19, 0.2), (0.2, 0.29), (0.192, 0.3), (0.182, 0.29), (0.17, 0.2), (0.0, 0.19)]
@@ -104,14 +104,37 @@ def _foreground(rng: np.random.Generator) -> list[Part]:
     parts = [
         Part(lathe(cup, 48).placed(0.92, 0.0, -2.0, turn=40.0), porcelain),
         Part(tube(handle, 0.02, 10).placed(0.92, 0.0, -2.0, turn=-20.0), Material((0.93, 0.92, 0.87), "gloss", 0.06)),
-        Part(chess.pawn().placed(tilt=82.0, turn=60.0).placed(-0.62, 0.09, -1.48), rose_wood),
-        Part(chess.bishop().placed(-0.86, 0.0, -1.72), rose_wood),
+        Part(chess.pawn().placed(1.18, 0.0, -2.52), rose_wood),
+        Part(chess.bishop().placed(-1.24, 0.0, -2.75), rose_wood),
+        Part(chess.pawn().placed(-1.2, 0.0, -2.42), rose_wood),
     ]
-    faces = [("A\n♠", (0.1, 0.1, 0.12)), ("Q\n♥", (0.75, 0.1, 0.1)), ("7\n♦", (0.75, 0.1, 0.1))]
-    for number, (face, ink) in enumerate(faces):
-        card = textures.printed((168, 120), face[0], (0.96, 0.95, 0.90), ink)
-        parts.append(Part(floor(0.26, 0.36).placed(0.5 + 0.13 * number, 0.004 + 0.003 * number, -1.52, turn=-30.0 - 22.0 * number), Material(card)))
+    hand = [("A", "spade"), ("Q", "heart"), ("7", "diamond"), ("K", "spade")]
+    for number, (rank, suit) in enumerate(hand):
+        card = Material(textures.playing_card(rank, suit), "gloss", 0.25)
+        fan = floor(0.3, 0.42).placed(z=-0.2).placed(turn=34.0 - 17.0 * number)
+        parts.append(Part(fan.placed(1.42, 0.004 + 0.003 * number, -3.0), card))
     return parts
+
+
+def _grasses(rng: np.random.Generator) -> list[Part]:
+    """Dried grass in a bottle, close to the camera: hair-thin stems in front of everything."""
+    bottle = lathe([(0.0, 0.0), (0.1, 0.0), (0.115, 0.02), (0.12, 0.15), (0.1, 0.22), (0.04, 0.28), (0.036, 0.36), (0.046, 0.37), (0.03, 0.37), (0.0, 0.3)])
+    x, z = -0.80, -1.85
+    stems, ears = [], []
+    for _ in range(11):
+        reach, angle, tall = rng.uniform(0.02, 0.34), rng.uniform(0, 2 * np.pi), rng.uniform(0.72, 1.02)
+        t = np.linspace(0.0, 1.0, 16)[:, None]
+        path = np.array([0.0, 0.3, 0.0]) + t * np.array([0.0, tall - 0.3, 0.0])
+        path = path + t**2 * reach * np.array([np.cos(angle), -0.25, 0.6 * np.sin(angle)])
+        stems.append(tube(path, 0.0045, 6))
+        lean, head = path[-1] - path[-3], path[-1]
+        lean = lean / np.linalg.norm(lean)
+        for k in range(12):
+            seed = sphere(0.011, 8).scaled(0.8, 1.9, 0.8).placed(turn=rng.uniform(0, 360), tilt=rng.uniform(10, 45))
+            ears.append(seed.placed(*(head + lean * (0.013 * k - 0.1) + rng.normal(0, 0.006, 3))))
+    straw = Material(textures.blend((0.86, 0.72, 0.42), (0.68, 0.50, 0.26), textures.noise(rng, 64, 64, (8, 8))))
+    glass = Material(textures.blend((0.10, 0.34, 0.36), (0.18, 0.52, 0.50), textures.noise(rng, 128, 128, (10, 10)) * 2 - 0.5), "gloss", 0.05)
+    return [Part(bottle.placed(x, 0.0, z), glass), Part(join(stems).placed(x, 0.0, z), straw), Part(join(ears).placed(x, 0.0, z), straw)]
 
 
 def _books(rng: np.random.Generator) -> list[Part]:
@@ -182,7 +205,7 @@ def _lantern(rng: np.random.Generator) -> list[Part]:
     return [
         Part(join(wires).placed(x, 0.0, z), iron),
         Part(base.placed(x, 0.0, z), iron),
-        Part(sphere(0.075, 24).placed(x, 0.42, z), Material((9.0, 5.6, 2.6), "light")),
+        Part(sphere(0.075, 24).placed(x, 0.42, z), Material((4.5, 2.9, 1.4), "light")),
     ]
 
 
@@ -197,5 +220,5 @@ def _fairy_lights(rng: np.random.Generator) -> list[Part]:
         path = np.stack([x, y, np.full_like(x, _WALL + 0.12)], axis=-1)
         parts.append(Part(tube(path, 0.012, 6), wire))
         bulbs += [sphere(0.06, 16).placed(*(point + rng.normal(0, 0.01, 3) - [0, 0.07, 0])) for point in path[3::6]]
-    parts.append(Part(join(bulbs), Material((8.0, 5.4, 2.7), "light")))
+    parts.append(Part(join(bulbs), Material((7.0, 4.6, 2.2), "light")))
     return parts
