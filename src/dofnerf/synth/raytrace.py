@@ -19,7 +19,7 @@ from dofnerf.camera import Camera
 from dofnerf.synth.geometry import sphere
 from dofnerf.synth.materials import Kind, Material, Part
 
-# The LLVM variant is several times faster, yet with some libLLVM versions it kills the whole process, and without libLLVM
+# The LLVM variant is faster on many cores, yet with some libLLVM versions it kills the whole process, and without libLLVM
 # it does not start. So a child process first renders one small picture that has every kind of material in it.
 _PROBE = "from dofnerf.synth.raytrace import probe; probe('llvm_ad_rgb')"
 
@@ -70,7 +70,7 @@ class RayTracer:
     def __init__(self, parts: Sequence[Part], sky: np.ndarray, variant: str = "auto", bounces: int = 5) -> None:
         self._mi = mi = load_mitsuba(variant)
         contents: dict[str, Any] = {"type": "scene"}
-        contents["sky"] = {"type": "envmap", "bitmap": mi.Bitmap(sky.astype(np.float32))}
+        contents["sky"] = {"type": "envmap", "bitmap": mi.Bitmap(sky.astype(np.float32)), "sampling_weight": 4.0}
         materials: dict[int, Any] = {}
         for number, part in enumerate(parts):
             key = id(part.material)
@@ -93,7 +93,7 @@ class RayTracer:
         # Our camera looks along −z with x to the right; Mitsuba's looks along +z with x to the left.
         pose[:3] = camera.camera_to_world @ np.diag([-1.0, 1.0, -1.0, 1.0])
         total = np.zeros((camera.height, camera.width, 3), dtype=np.float32)
-        for integrator, count in ((self._lit, samples), (self._lamps, samples * (1 if lens is None else 4))):
+        for integrator, count in ((self._lit, samples), (self._lamps, samples * (1 if lens is None else 2))):
             sensor = mi.load_dict(_sensor(camera, lens, count) | {"to_world": mi.ScalarTransform4f(pose)})
             image = mi.render(self._scene, sensor=sensor, integrator=integrator, spp=count, seed=seed)
             total += np.array(image, dtype=np.float32)[..., :3]
@@ -164,12 +164,20 @@ def _bsdf(mi: ModuleType, material: Material) -> Any:
     return mi.load_dict({"type": "twosided", "inner": inner})
 
 
+def _lamp_weight(part: Part) -> float:
+    """How often a lamp is asked for light. Power alone would starve small lamps, whose light is strong close by: its root."""
+    corners = part.mesh.vertices[part.mesh.faces]
+    area = 0.5 * np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1).sum()
+    return float(np.sqrt(area * np.mean(np.asarray(part.material.colour))))
+
+
 def _shape(mi: ModuleType, part: Part, bsdf: Any) -> Any:
     mesh = part.mesh
     properties = mi.Properties()
     properties["bsdf"] = bsdf
     if part.material.kind == "light":
-        properties["emitter"] = mi.load_dict({"type": "area", "radiance": _texture(mi, part.material)})
+        lamp = {"type": "area", "radiance": _texture(mi, part.material), "sampling_weight": _lamp_weight(part)}
+        properties["emitter"] = mi.load_dict(lamp)
     properties["face_normals"] = not mesh.smooth
     shape = mi.Mesh("part", len(mesh.vertices), len(mesh.faces), properties, mesh.smooth, True)
     parameters = mi.traverse(shape)

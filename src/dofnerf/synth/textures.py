@@ -132,8 +132,8 @@ def globe(rng: np.random.Generator, size: tuple[int, int] = (256, 512)) -> np.nd
     sea = blend((0.16, 0.34, 0.46), (0.42, 0.66, 0.70), noise(rng, height, width, (8, 16)))
     ground = blend((0.90, 0.78, 0.46), (0.36, 0.52, 0.22), noise(rng, height, width, (6, 12)) * 1.8 - 0.4)
     ground = blend(ground, (0.72, 0.36, 0.22), (noise(rng, height, width, (7, 14)) - 0.55) * 6)
-    picture = blend(sea, ground, (land - 0.52) * 60)
-    picture[np.abs(land - 0.52) < 0.006] = (0.25, 0.16, 0.10)
+    picture = blend(sea, ground, (land - 0.49) * 60)
+    picture[np.abs(land - 0.49) < 0.006] = (0.25, 0.16, 0.10)
     picture[:: height // 12] *= 0.6
     picture[:, :: width // 24] *= 0.6
     return np.clip(picture, 0.0, 1.0)

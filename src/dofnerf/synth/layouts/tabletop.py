@@ -51,7 +51,7 @@ def _room(rng: np.random.Generator) -> list[Part]:
     wall = Material(textures.bricks(rng, (768, 1024), 20, (0.60, 0.36, 0.28), (0.74, 0.70, 0.64)))
     runner_colours = [(0.78, 0.72, 0.60), (0.16, 0.30, 0.40), (0.70, 0.26, 0.18), (0.86, 0.66, 0.30)]
     runner = Material(textures.weave(rng, (512, 1024), 128, runner_colours))
-    window = Material((40.0, 32.5, 24.0), "light")
+    window = Material((50.0, 40.5, 30.0), "light")
     return [
         Part(floor(6.6, 7.6).placed(z=-2.7), table),
         Part(rectangle(11.0, 6.0, (2.0, 1.5)).placed(y=-1.5, z=_WALL), wall),
@@ -66,7 +66,7 @@ def _board(rng: np.random.Generator) -> list[Part]:
     board = Material(textures.chessboard(rng), "gloss", 0.12)
     edge = Material((0.25, 0.12, 0.07), "gloss", 0.2)
     box_wood = Material(textures.wood(rng, (256, 256), (0.96, 0.83, 0.60), (0.80, 0.58, 0.34), 5), "gloss", 0.12)
-    rose_wood = Material(textures.wood(rng, (256, 256), (0.42, 0.15, 0.09), (0.16, 0.05, 0.04), 12), "gloss", 0.08)
+    rose_wood = Material(textures.wood(rng, (256, 256), (0.42, 0.15, 0.09), (0.16, 0.05, 0.04), 12), "gloss", 0.14)
     turn = 8.0
     white = {"a1": chess.rook, "d1": chess.queen, "g1": chess.king, "f1": chess.rook, "f3": chess.knight, "c4": chess.bishop,
              "c3": chess.knight, "a2": chess.pawn, "b2": chess.pawn, "e4": chess.pawn, "d3": chess.pawn, "g2": chess.pawn,
@@ -82,7 +82,8 @@ def _board(rng: np.random.Generator) -> list[Part]:
         for square, make in men.items():
             x = (ord(square[0]) - ord("a") - 3.5) * _SQUARE + rng.normal(0.0, 0.012)
             z = -(int(square[1]) - 4.5) * _SQUARE + rng.normal(0.0, 0.012)
-            man = make().placed(x, 0.063, z, turn=facing + rng.normal(0.0, 14.0))
+            aside = 65.0 if make is chess.knight else 0.0  # a knight is a knight in profile
+            man = make().placed(x, 0.063, z, turn=facing + aside + rng.normal(0.0, 14.0))
             parts.append(Part(_on_board(man, turn), material))
     return parts
 
@@ -99,12 +100,12 @@ def _foreground(rng: np.random.Generator) -> list[Part]:
     cup = [(0.0, 0.0), (0.1, 0.0), (0.12, 0.02), (0.17, 0.1), (0.19, 0.2), (0.2, 0.29), (0.192, 0.3), (0.182, 0.29), (0.17, 0.2), (0.0, 0.19)]
     handle_angle = np.linspace(-1.9, 1.9, 24)
     handle = np.stack([0.17 + 0.1 * np.cos(handle_angle), 0.17 + 0.09 * np.sin(handle_angle), 0 * handle_angle], axis=-1)
-    rose_wood = Material(textures.wood(rng, (256, 256), (0.42, 0.15, 0.09), (0.16, 0.05, 0.04), 12), "gloss", 0.08)
-    porcelain = Material(glaze, "gloss", 0.06)
+    rose_wood = Material(textures.wood(rng, (256, 256), (0.42, 0.15, 0.09), (0.16, 0.05, 0.04), 12), "gloss", 0.14)
+    porcelain = Material(glaze, "gloss", 0.12)
     parts = [
         Part(lathe(cup, 48).placed(0.92, 0.0, -2.0, turn=40.0), porcelain),
-        Part(tube(handle, 0.02, 10).placed(0.92, 0.0, -2.0, turn=-20.0), Material((0.93, 0.92, 0.87), "gloss", 0.06)),
-        Part(chess.pawn().placed(1.18, 0.0, -2.52), rose_wood),
+        Part(tube(handle, 0.02, 10).placed(0.92, 0.0, -2.0, turn=-20.0), Material((0.93, 0.92, 0.87), "gloss", 0.12)),
+        Part(chess.pawn().placed(1.2, 0.0, -2.62), rose_wood),
         Part(chess.bishop().placed(-1.24, 0.0, -2.75), rose_wood),
         Part(chess.pawn().placed(-1.2, 0.0, -2.42), rose_wood),
     ]
@@ -112,7 +113,7 @@ def _foreground(rng: np.random.Generator) -> list[Part]:
     for number, (rank, suit) in enumerate(hand):
         card = Material(textures.playing_card(rank, suit), "gloss", 0.25)
         fan = floor(0.3, 0.42).placed(z=-0.2).placed(turn=34.0 - 17.0 * number)
-        parts.append(Part(fan.placed(1.42, 0.004 + 0.003 * number, -3.0), card))
+        parts.append(Part(fan.placed(1.36, 0.004 + 0.003 * number, -3.5), card))
     return parts
 
 
@@ -133,7 +134,7 @@ def _grasses(rng: np.random.Generator) -> list[Part]:
             seed = sphere(0.011, 8).scaled(0.8, 1.9, 0.8).placed(turn=rng.uniform(0, 360), tilt=rng.uniform(10, 45))
             ears.append(seed.placed(*(head + lean * (0.013 * k - 0.1) + rng.normal(0, 0.006, 3))))
     straw = Material(textures.blend((0.86, 0.72, 0.42), (0.68, 0.50, 0.26), textures.noise(rng, 64, 64, (8, 8))))
-    glass = Material(textures.blend((0.10, 0.34, 0.36), (0.18, 0.52, 0.50), textures.noise(rng, 128, 128, (10, 10)) * 2 - 0.5), "gloss", 0.05)
+    glass = Material(textures.blend((0.10, 0.34, 0.36), (0.18, 0.52, 0.50), textures.noise(rng, 128, 128, (10, 10)) * 2 - 0.5), "gloss", 0.12)
     return [Part(bottle.placed(x, 0.0, z), glass), Part(join(stems).placed(x, 0.0, z), straw), Part(join(ears).placed(x, 0.0, z), straw)]
 
 
@@ -205,20 +206,21 @@ def _lantern(rng: np.random.Generator) -> list[Part]:
     return [
         Part(join(wires).placed(x, 0.0, z), iron),
         Part(base.placed(x, 0.0, z), iron),
-        Part(sphere(0.075, 24).placed(x, 0.42, z), Material((4.5, 2.9, 1.4), "light")),
+        Part(sphere(0.075, 24).placed(x, 0.42, z), Material((4.0, 2.2, 0.8), "light")),
     ]
 
 
 def _fairy_lights(rng: np.random.Generator) -> list[Part]:
     wire = Material((0.08, 0.12, 0.08))
     parts: list[Part] = []
-    bulbs = []
+    glow = ((6.0, 2.7, 0.45), (5.0, 3.7, 2.1), (6.0, 2.7, 0.45), (0.5, 3.0, 3.2), (6.0, 2.7, 0.45), (5.0, 0.9, 1.3))
+    bulbs: list[list[Mesh]] = [[] for _ in glow]
     for start, end, sag in (((-4.0, 2.3), (0.2, 2.25), 0.55), ((0.2, 2.25), (4.2, 2.35), 0.6), ((-3.2, 2.0), (3.4, 1.9), 0.35)):
         t = np.linspace(0.0, 1.0, 60)
         x = start[0] + (end[0] - start[0]) * t
         y = start[1] + (end[1] - start[1]) * t - sag * 4 * t * (1 - t)
         path = np.stack([x, y, np.full_like(x, _WALL + 0.12)], axis=-1)
         parts.append(Part(tube(path, 0.012, 6), wire))
-        bulbs += [sphere(0.06, 16).placed(*(point + rng.normal(0, 0.01, 3) - [0, 0.07, 0])) for point in path[3::6]]
-    parts.append(Part(join(bulbs), Material((7.0, 4.6, 2.2), "light")))
-    return parts
+        for number, point in enumerate(path[3::6]):
+            bulbs[number % len(glow)].append(sphere(0.06, 16).placed(*(point + rng.normal(0, 0.01, 3) - [0, 0.07, 0])))
+    return parts + [Part(join(group), Material(colour, "light")) for group, colour in zip(bulbs, glow, strict=True)]
