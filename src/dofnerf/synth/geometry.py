@@ -48,9 +48,7 @@ def join(meshes: Sequence[Mesh]) -> Mesh:
     """One mesh out of several; smooth if the first is."""
     offsets = np.cumsum([0] + [len(m.vertices) for m in meshes[:-1]])
     faces = np.concatenate([m.faces + offset for m, offset in zip(meshes, offsets, strict=True)])
-    return Mesh(
-        np.concatenate([m.vertices for m in meshes]), faces, np.concatenate([m.uv for m in meshes]), meshes[0].smooth
-    )
+    return Mesh(np.concatenate([m.vertices for m in meshes]), faces, np.concatenate([m.uv for m in meshes]), meshes[0].smooth)
 
 
 def rectangle(width: float, height: float, repeat: tuple[float, float] = (1.0, 1.0)) -> Mesh:

@@ -193,7 +193,15 @@ def _digest(layout: Layout) -> str:
             digest.update(np.ascontiguousarray(array, dtype=np.float32).tobytes())
         digest.update(f"{part.material.kind} {part.material.roughness}".encode())
     digest.update(layout.sky.astype(np.float32).tobytes())
-    numbers = (layout.eye, layout.target, layout.spread, layout.near_focus, layout.far_focus, layout.lens_radius, layout.field_of_view)
+    numbers = (
+        layout.eye,
+        layout.target,
+        layout.spread,
+        layout.near_focus,
+        layout.far_focus,
+        layout.lens_radius,
+        layout.field_of_view,
+    )
     digest.update(repr(numbers).encode())
     return digest.hexdigest()[:16]
 

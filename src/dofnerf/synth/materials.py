@@ -9,7 +9,6 @@ import numpy as np
 
 from dofnerf.synth.geometry import Mesh
 
-
 Kind = Literal["matte", "gloss", "metal", "light"]
 
 

@@ -21,7 +21,7 @@ from dofnerf.synth.points import add_points
 from dofnerf.synth.raytrace import RayTracer
 from dofnerf.synth.rig import middle_view
 
-DEMO = LensSceneConfig(layout="tabletop", views=24, size=(252, 168), seed=0, samples=160, suffix=".jpg", depth=False)
+DEMO = LensSceneConfig(layout="tabletop", views=24, size=(252, 168), seed=0, samples=128, suffix=".jpg", depth=False)
 PICTURE_SIZE = (504, 336)
 # Integer depth steps per scene unit: 1/1000 unit each, so 65 units at the most fit into 16 bits.
 DEPTH_STEPS = 1000
@@ -34,7 +34,7 @@ def make_demo_scene(out: Path | str, config: LensSceneConfig = DEMO, progress: b
     return transforms
 
 
-def make_demo_picture(out: Path | str, samples: int = 160, size: tuple[int, int] = PICTURE_SIZE) -> Path:
+def make_demo_picture(out: Path | str, samples: int = 128, size: tuple[int, int] = PICTURE_SIZE) -> Path:
     """picture.jpg (sharp), depth.png (16-bit integers) and depth.json (what they mean), in the folder `out`."""
     out = Path(out)
     layout = make_layout(DEMO.layout, DEMO.seed)

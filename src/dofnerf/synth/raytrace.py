@@ -67,7 +67,7 @@ class RayTracer:
     `sky` is linear radiance (H, W, 3), equirectangular. Light takes at most `bounces` legs from lamp to lens.
     """
 
-    def __init__(self, parts: Sequence[Part], sky: np.ndarray, variant: str = "auto", bounces: int = 5) -> None:
+    def __init__(self, parts: Sequence[Part], sky: np.ndarray, variant: str = "auto", bounces: int = 4) -> None:
         self._mi = mi = load_mitsuba(variant)
         contents: dict[str, Any] = {"type": "scene"}
         contents["sky"] = {"type": "envmap", "bitmap": mi.Bitmap(sky.astype(np.float32)), "sampling_weight": 4.0}

@@ -6,6 +6,7 @@ drawn from a `numpy.random.Generator`, so a seed gives the same picture on every
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ Colour = tuple[float, float, float]
 
 
 def noise(rng: np.random.Generator, height: int, width: int, cells: tuple[int, int], octaves: int = 4) -> np.ndarray:
-    """Fractal noise (H, W), mean about 0.5: random values on `cells` (rows, columns), each octave twice as fine, half as strong."""
+    """Fractal noise (H, W), mean about 0.5: random values on `cells` (rows, columns); octaves twice as fine, half as strong."""
     total, weight = np.zeros((height, width)), 0.0
     for octave in range(octaves):
         grid = rng.random((min(cells[0] << octave, height) + 1, min(cells[1] << octave, width) + 1)).astype(np.float32)
@@ -46,7 +47,7 @@ def planks(rng: np.random.Generator, size: tuple[int, int], count: int, light: C
     height, width = size
     edges = np.linspace(0, width, count + 1).astype(int)
     boards = []
-    for left, right in zip(edges[:-1], edges[1:], strict=True):
+    for left, right in itertools.pairwise(edges):
         board = wood(rng, (height, right - left), light, dark, rings=rng.uniform(2, 5)) * rng.uniform(0.8, 1.1)
         board[:, : max((right - left) // 60, 1)] *= 0.3
         boards.append(board)
@@ -57,9 +58,9 @@ def chessboard(rng: np.random.Generator, square: int = 96) -> np.ndarray:
     """Eight by eight squares of two woods, an inlaid line and a dark border of half a square."""
     light = wood(rng, (8 * square, 8 * square), (0.93, 0.80, 0.58), (0.78, 0.58, 0.34), 40)
     dark = wood(rng, (8 * square, 8 * square), (0.42, 0.22, 0.12), (0.20, 0.09, 0.05), 34)
-    row, column = np.divmod(np.arange(8 * square), square)[0][:, None], (np.arange(8 * square) // square)[None, :]
-    field = blend(light, dark, ((row + column) % 2).astype(float))
-    for shade in rng.uniform(0.88, 1.08, (8, 8, 1, 1, 1)).reshape(64, 1):
+    step = np.arange(8 * square) // square
+    field = blend(light, dark, ((step[:, None] + step[None, :]) % 2).astype(float))
+    for shade in rng.uniform(0.88, 1.08, 64):  # squares were cut from different boards
         index = int(rng.integers(64))
         y, x = (index // 8) * square, (index % 8) * square
         field[y : y + square, x : x + square] *= shade
@@ -89,11 +90,12 @@ def bricks(rng: np.random.Generator, size: tuple[int, int], rows: int, colour: C
     """A running bond that tiles sideways; each brick its own tone, worn and speckled. `rows` should be even."""
     height, width = size
     tall = height / rows
-    wide = width / max(round(width / (2.6 * tall)), 1)
+    across = max(round(width / (2.6 * tall)), 1)
+    wide = width / across
     y = np.arange(height)[:, None] / tall
     x = np.arange(width)[None, :] / wide + 0.5 * (np.floor(y) % 2)
-    tone = rng.uniform(0.72, 1.2, (rows + 1, 64))[np.floor(y).astype(int), np.floor(x).astype(int) % int(round(width / wide))]
-    hue = rng.normal(0.0, 0.05, (rows + 1, 64))[np.floor(y).astype(int), np.floor(x).astype(int) % int(round(width / wide))]
+    tone = rng.uniform(0.72, 1.2, (rows + 1, 64))[np.floor(y).astype(int), np.floor(x).astype(int) % across]
+    hue = rng.normal(0.0, 0.05, (rows + 1, 64))[np.floor(y).astype(int), np.floor(x).astype(int) % across]
     wear = noise(rng, height, width, (rows * 2, rows * 3), 3)
     stone = np.asarray(colour) * tone[..., None] * (0.65 + 0.7 * wear[..., None])
     stone[..., 0] += hue
@@ -157,7 +159,9 @@ def printed(size: tuple[int, int], text: str, paper: Colour, ink: Colour, sidewa
     draw = ImageDraw.Draw(page)
     points = 8
     while points < 400:
-        left, top, right, bottom = draw.multiline_textbbox((0, 0), text, font=ImageFont.load_default(points + 2), align="center")
+        left, top, right, bottom = draw.multiline_textbbox(
+            (0, 0), text, font=ImageFont.load_default(points + 2), align="center"
+        )
         if right - left > 0.86 * width or bottom - top > 0.74 * height:
             break
         points += 2

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dofnerf.synth.layouts.garden import garden
 from dofnerf.synth.layouts.tabletop import tabletop
+from dofnerf.synth.layouts.workshop import workshop
 from dofnerf.synth.materials import Layout
 
-LAYOUTS: dict[str, Callable[[np.random.Generator], Layout]] = {"tabletop": tabletop}
+LAYOUTS: dict[str, Callable[[np.random.Generator], Layout]] = {"tabletop": tabletop, "garden": garden, "workshop": workshop}
 
 
 def make_layout(name: str, seed: int) -> Layout:

@@ -5,26 +5,40 @@ from __future__ import annotations
 import numpy as np
 
 from dofnerf.synth import textures
-from dofnerf.synth.geometry import Mesh, box, floor, join, lathe, leaf, rectangle, sphere, tube
+from dofnerf.synth.geometry import Mesh, box, floor, join, lathe, rectangle, sphere, tube
 from dofnerf.synth.layouts import chess
+from dofnerf.synth.layouts.furniture import fairy_lights, potted_plant, wire_lantern
 from dofnerf.synth.materials import Layout, Material, Part
 
 _WALL = -7.4
 _SQUARE = 0.235
 _BOARD_CENTRE = (0.0, -2.75)
+# Each string: left end (x, y), right end, and how far it sags.
+_STRINGS = (((-4.0, 2.3), (0.2, 2.25), 0.55), ((0.2, 2.25), (4.2, 2.35), 0.6), ((-3.2, 2.0), (3.4, 1.9), 0.35))
 _TITLES = (
-    "THIN LENSES", "BOKEH", "RAYS & WAVES", "ENDGAMES", "A SHARP EYE", "DEPTH", "LIGHT FIELDS", "GLASS", "APERTURES", "THE FOCAL PLANE",
-    "CIRCLES OF\nCONFUSION", "PINHOLES", "OPENINGS", "PRISMS", "ATLAS", "GAUSS", "PARALLAX", "SNELL'S LAW", "NEAR & FAR", "MIDGAME",
+    "THIN LENSES", "BOKEH", "RAYS & WAVES", "ENDGAMES", "A SHARP EYE", "DEPTH", "LIGHT FIELDS", "GLASS", "APERTURES",
+    "THE FOCAL PLANE", "CIRCLES OF\nCONFUSION", "PINHOLES", "OPENINGS", "PRISMS", "ATLAS", "GAUSS", "PARALLAX", "SNELL'S LAW",
+    "NEAR & FAR", "MIDGAME",
 )  # fmt: skip
 _COVERS = (
-    (0.62, 0.16, 0.14), (0.13, 0.27, 0.42), (0.85, 0.68, 0.30), (0.16, 0.38, 0.30), (0.87, 0.82, 0.72), (0.33, 0.17, 0.29), (0.80, 0.42, 0.18),
-    (0.22, 0.22, 0.25), (0.36, 0.56, 0.62), (0.55, 0.60, 0.32),
+    (0.62, 0.16, 0.14), (0.13, 0.27, 0.42), (0.85, 0.68, 0.30), (0.16, 0.38, 0.30), (0.87, 0.82, 0.72),
+    (0.33, 0.17, 0.29), (0.80, 0.42, 0.18), (0.22, 0.22, 0.25), (0.36, 0.56, 0.62), (0.55, 0.60, 0.32),
 )  # fmt: skip
 
 
 def tabletop(rng: np.random.Generator) -> Layout:
     """Depth from 1.4 (chessmen close by) to 8.5 (the wall)."""
-    parts = [*_room(rng), *_board(rng), *_foreground(rng), *_grasses(rng), *_books(rng), *_globe(rng), *_plant(rng), *_lantern(rng), *_fairy_lights(rng)]
+    parts = [
+        *_room(rng),
+        *_board(rng),
+        *_foreground(rng),
+        *_grasses(rng),
+        *_books(rng),
+        *_globe(rng),
+        *potted_plant(rng, -1.45, -4.0),
+        *wire_lantern(1.62, -4.1),
+        *fairy_lights(rng, _STRINGS, _WALL + 0.12),
+    ]
     return Layout(
         parts=parts,
         sky=_sky(),
@@ -97,7 +111,18 @@ def _foreground(rng: np.random.Generator) -> list[Part]:
     """A painted cup, pieces taken, a hand of cards."""
     glaze = textures.tiles(rng, 512, 4, (0.10, 0.22, 0.50), (0.93, 0.92, 0.87))
     glaze = np.concatenate([glaze, glaze, glaze], axis=1)
-    cup = [(0.0, 0.0), (0.1, 0.0), (0.12, 0.02), (0.17, 0.1), (0.19, 0.2), (0.2, 0.29), (0.192, 0.3), (0.182, 0.29), (0.17, 0.2), (0.0, 0.19)]
+    cup = [
+        (0.0, 0.0),
+        (0.1, 0.0),
+        (0.12, 0.02),
+        (0.17, 0.1),
+        (0.19, 0.2),
+        (0.2, 0.29),
+        (0.192, 0.3),
+        (0.182, 0.29),
+        (0.17, 0.2),
+        (0.0, 0.19),
+    ]
     handle_angle = np.linspace(-1.9, 1.9, 24)
     handle = np.stack([0.17 + 0.1 * np.cos(handle_angle), 0.17 + 0.09 * np.sin(handle_angle), 0 * handle_angle], axis=-1)
     rose_wood = Material(textures.wood(rng, (256, 256), (0.42, 0.15, 0.09), (0.16, 0.05, 0.04), 12), "gloss", 0.14)
@@ -119,7 +144,20 @@ def _foreground(rng: np.random.Generator) -> list[Part]:
 
 def _grasses(rng: np.random.Generator) -> list[Part]:
     """Dried grass in a bottle, close to the camera: hair-thin stems in front of everything."""
-    bottle = lathe([(0.0, 0.0), (0.1, 0.0), (0.115, 0.02), (0.12, 0.15), (0.1, 0.22), (0.04, 0.28), (0.036, 0.36), (0.046, 0.37), (0.03, 0.37), (0.0, 0.3)])
+    bottle = lathe(
+        [
+            (0.0, 0.0),
+            (0.1, 0.0),
+            (0.115, 0.02),
+            (0.12, 0.15),
+            (0.1, 0.22),
+            (0.04, 0.28),
+            (0.036, 0.36),
+            (0.046, 0.37),
+            (0.03, 0.37),
+            (0.0, 0.3),
+        ]
+    )
     x, z = -0.80, -1.85
     stems, ears = [], []
     for _ in range(11):
@@ -134,8 +172,14 @@ def _grasses(rng: np.random.Generator) -> list[Part]:
             seed = sphere(0.011, 8).scaled(0.8, 1.9, 0.8).placed(turn=rng.uniform(0, 360), tilt=rng.uniform(10, 45))
             ears.append(seed.placed(*(head + lean * (0.013 * k - 0.1) + rng.normal(0, 0.006, 3))))
     straw = Material(textures.blend((0.86, 0.72, 0.42), (0.68, 0.50, 0.26), textures.noise(rng, 64, 64, (8, 8))))
-    glass = Material(textures.blend((0.10, 0.34, 0.36), (0.18, 0.52, 0.50), textures.noise(rng, 128, 128, (10, 10)) * 2 - 0.5), "gloss", 0.12)
-    return [Part(bottle.placed(x, 0.0, z), glass), Part(join(stems).placed(x, 0.0, z), straw), Part(join(ears).placed(x, 0.0, z), straw)]
+    glass = Material(
+        textures.blend((0.10, 0.34, 0.36), (0.18, 0.52, 0.50), textures.noise(rng, 128, 128, (10, 10)) * 2 - 0.5), "gloss", 0.12
+    )
+    return [
+        Part(bottle.placed(x, 0.0, z), glass),
+        Part(join(stems).placed(x, 0.0, z), straw),
+        Part(join(ears).placed(x, 0.0, z), straw),
+    ]
 
 
 def _books(rng: np.random.Generator) -> list[Part]:
@@ -151,7 +195,7 @@ def _books(rng: np.random.Generator) -> list[Part]:
         spine = textures.printed((384, int(384 * width / height)), _TITLES[number % len(_TITLES)], cover, ink, sideways=True)
         for band in (0.06, 0.09, 0.90, 0.93):
             spine[int(band * 384) : int(band * 384) + 5] = ink
-        spine *= (0.85 + 0.3 * textures.noise(rng, *spine.shape[:2], (40, 8), 2))[..., None]
+        spine = spine * (0.85 + 0.3 * textures.noise(rng, spine.shape[0], spine.shape[1], (40, 8), 2))[..., None]
         z = -6.0 + rng.normal(0.0, 0.03)
         lean = rng.normal(0.0, 1.5)
         book = box(width * 0.96, height, deep).placed(x + width / 2, 0.0, z - deep / 2, roll=lean)
@@ -168,59 +212,10 @@ def _globe(rng: np.random.Generator) -> list[Part]:
     foot = lathe([(0.0, 0.0), (0.24, 0.0), (0.24, 0.03), (0.1, 0.06), (0.03, 0.1), (0.03, 0.2), (0.0, 0.2)])
     x, z = 0.06, -5.5
     return [
-        Part(sphere(0.38, 64).placed(roll=-23.0, turn=130.0).placed(x, 0.62, z), Material(textures.globe(rng, (512, 1024)), "gloss", 0.12)),
+        Part(
+            sphere(0.38, 64).placed(roll=-23.0, turn=130.0).placed(x, 0.62, z),
+            Material(textures.globe(rng, (512, 1024)), "gloss", 0.12),
+        ),
         Part(tube(ring, 0.022, 10).placed(roll=-23.0).placed(x, 0.62, z), brass),
         Part(foot.placed(x, 0.0, z), brass),
     ]
-
-
-def _plant(rng: np.random.Generator) -> list[Part]:
-    pot = lathe([(0.0, 0.0), (0.17, 0.0), (0.19, 0.04), (0.25, 0.34), (0.27, 0.36), (0.27, 0.40), (0.24, 0.40), (0.22, 0.36), (0.0, 0.35)])
-    clay = Material(textures.blend((0.72, 0.40, 0.26), (0.55, 0.28, 0.18), textures.noise(rng, 128, 256, (8, 16)) * 2 - 0.5))
-    x, z = -1.45, -4.0
-    parts = [Part(pot.placed(x, 0.0, z), clay)]
-    for tone in range(3):
-        green = textures.foliage(rng, (256, 96), (0.50 + 0.08 * tone, 0.70, 0.26), (0.16, 0.40 + 0.05 * tone, 0.14))
-        blades = [
-            leaf(rng.uniform(0.7, 1.1), rng.uniform(0.07, 0.13), rng.uniform(0.6, 2.2)).placed(
-                x + rng.normal(0, 0.06), 0.34, z + rng.normal(0, 0.06), turn=rng.uniform(0, 360), tilt=rng.uniform(0, 18)
-            )
-            for _ in range(14)
-        ]
-        parts.append(Part(join(blades), Material(green, "gloss", 0.3)))
-    return parts
-
-
-def _lantern(rng: np.random.Generator) -> list[Part]:
-    """A wire cage around a glowing bulb: thin structure in front of light."""
-    iron = Material((0.20, 0.19, 0.18), "metal", 0.3)
-    x, z = 1.62, -4.1
-    height = np.linspace(0.0, 1.0, 40)
-    wires = []
-    for k in range(12):
-        for twist in (-1.0, 1.0):
-            angle = 2 * np.pi * k / 12 + twist * 2.2 * height
-            radius = 0.06 + 0.22 * np.sin(np.pi * np.clip(0.1 + 0.86 * height, 0, 1)) ** 0.7
-            wires.append(tube(np.stack([radius * np.cos(angle), 0.06 + 0.72 * height, radius * np.sin(angle)], axis=-1), 0.009, 6))
-    base = lathe([(0.0, 0.0), (0.16, 0.0), (0.16, 0.05), (0.05, 0.07), (0.0, 0.07)])
-    return [
-        Part(join(wires).placed(x, 0.0, z), iron),
-        Part(base.placed(x, 0.0, z), iron),
-        Part(sphere(0.075, 24).placed(x, 0.42, z), Material((4.0, 2.2, 0.8), "light")),
-    ]
-
-
-def _fairy_lights(rng: np.random.Generator) -> list[Part]:
-    wire = Material((0.08, 0.12, 0.08))
-    parts: list[Part] = []
-    glow = ((6.0, 2.7, 0.45), (5.0, 3.7, 2.1), (6.0, 2.7, 0.45), (0.5, 3.0, 3.2), (6.0, 2.7, 0.45), (5.0, 0.9, 1.3))
-    bulbs: list[list[Mesh]] = [[] for _ in glow]
-    for start, end, sag in (((-4.0, 2.3), (0.2, 2.25), 0.55), ((0.2, 2.25), (4.2, 2.35), 0.6), ((-3.2, 2.0), (3.4, 1.9), 0.35)):
-        t = np.linspace(0.0, 1.0, 60)
-        x = start[0] + (end[0] - start[0]) * t
-        y = start[1] + (end[1] - start[1]) * t - sag * 4 * t * (1 - t)
-        path = np.stack([x, y, np.full_like(x, _WALL + 0.12)], axis=-1)
-        parts.append(Part(tube(path, 0.012, 6), wire))
-        for number, point in enumerate(path[3::6]):
-            bulbs[number % len(glow)].append(sphere(0.06, 16).placed(*(point + rng.normal(0, 0.01, 3) - [0, 0.07, 0])))
-    return parts + [Part(join(group), Material(colour, "light")) for group, colour in zip(bulbs, glow, strict=True)]
