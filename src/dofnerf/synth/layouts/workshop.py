@@ -46,7 +46,7 @@ def _room(rng: np.random.Generator) -> list[Part]:
         Part(floor(7.0, 7.4).placed(z=-2.9), bench),
         Part(rectangle(10.0, 5.0, (1.6, 1.4)).placed(y=-0.8, z=_WALL), Material(board)),
         Part(floor(2.0, 1.5).placed(0.1, 0.004, -2.75, turn=6.0), Material(mat)),
-        Part(box(1.6, 0.02, 0.1).placed(0.1, 0.0, -1.95, turn=-9.0), Material(ruler, "gloss", 0.3)),
+        Part(box(1.6, 0.02, 0.1).placed(0.1, 0.0, -2.14, turn=-9.0), Material(ruler, "gloss", 0.3)),
         Part(rectangle(2.2, 2.2).placed(x=3.6, y=1.4, z=-0.6, turn=-62.0), Material((85.0, 74.0, 60.0), "light")),
     ]
 
@@ -135,7 +135,7 @@ def _tools(rng: np.random.Generator) -> list[Part]:
 
 
 def _lamps(rng: np.random.Generator) -> list[Part]:
-    """Pilot lights along the top of the board, green, amber and red."""
+    """Pilot lights in a row on the board, below the tools, green, amber and red."""
     colours = ((0.6, 5.0, 1.0), (6.0, 3.0, 0.5), (6.0, 0.7, 0.5))
-    bulbs = [[sphere(0.05, 12).placed(x, 2.12, _WALL + 0.1) for x in np.arange(-2.9 + 0.4 * k, 3.2, 1.2)] for k in range(3)]
+    bulbs = [[sphere(0.05, 12).placed(x, 1.12, _WALL + 0.1) for x in np.arange(-2.9 + 0.4 * k, 3.2, 1.2)] for k in range(3)]
     return [Part(join(group), Material(colour, "light")) for group, colour in zip(bulbs, colours, strict=True)]
