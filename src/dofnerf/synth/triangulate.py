@@ -22,7 +22,7 @@ def triangulate(folder: Path) -> None:
     extraction = pycolmap.FeatureExtractionOptions()
     extraction.num_threads = 2
     extraction.use_gpu = False
-    extraction.sift.peak_threshold = 0.0025
+    extraction.sift.peak_threshold = 0.0015
     extraction.sift.max_num_features = 6000
     pycolmap.extract_features(
         database, photos, names, camera_mode=pycolmap.CameraMode.SINGLE, reader_options=reader, extraction_options=extraction
@@ -30,8 +30,15 @@ def triangulate(folder: Path) -> None:
     matching = pycolmap.FeatureMatchingOptions()
     matching.num_threads = 2
     matching.use_gpu = False
-    pycolmap.match_exhaustive(database, matching_options=matching)
-    model = pycolmap.triangulate_points(_posed(database, task), database, photos, folder / "model", clear_points=True)
+    verification = pycolmap.TwoViewGeometryOptions()
+    verification.min_num_inliers = 8  # blurred pairs share little; the known poses weed out what is wrong
+    verification.ransac.random_seed = 0
+    pycolmap.match_exhaustive(database, matching_options=matching, verification_options=verification)
+    pipeline = pycolmap.IncrementalPipelineOptions()
+    pipeline.triangulation.ignore_two_view_tracks = False
+    pipeline.triangulation.random_seed = 0
+    posed = _posed(database, task)
+    model = pycolmap.triangulate_points(posed, database, photos, folder / "model", clear_points=True, options=pipeline)
     _save(folder, model, names)
 
 
