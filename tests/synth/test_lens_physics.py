@@ -11,7 +11,7 @@ from dofnerf.camera import Camera
 from dofnerf.synth.geometry import Mesh, rectangle, sphere
 from dofnerf.synth.materials import Material, Part
 from dofnerf.synth.raytrace import RayTracer
-from dofnerf.synth.rig import _look
+from dofnerf.synth.rig import look_at
 
 SIZE = (96, 64)
 BLACK = np.zeros((4, 8, 3))
@@ -19,7 +19,7 @@ BLACK = np.zeros((4, 8, 3))
 
 def front_camera() -> Camera:
     """At the origin, looking along −z: depth is −z."""
-    return _look(np.zeros(3), np.array([0.0, 0.0, -1.0]), 0.0, 53.0, SIZE)
+    return look_at(np.zeros(3), np.array([0.0, 0.0, -1.0]), 0.0, 53.0, SIZE)
 
 
 def tracer(*meshes: Mesh) -> RayTracer:
@@ -80,7 +80,7 @@ def test_depth_of_nothing_is_infinite() -> None:
 
 @pytest.mark.parametrize("lens", [None, (0.1, 2.0)])
 def test_a_known_point_is_seen_where_it_projects(lens: tuple[float, float] | None) -> None:
-    camera = _look(np.array([0.4, 0.7, 0.2]), np.array([-0.1, 0.2, -3.0]), 0.1, 50.0, SIZE)
+    camera = look_at(np.array([0.4, 0.7, 0.2]), np.array([-0.1, 0.2, -3.0]), 0.1, 50.0, SIZE)
     point = np.array([0.5, 0.4, -2.8])
     image = tracer(sphere(0.04, 12).placed(*point)).photo(camera, lens, 128, 3)
     pixels, _ = camera.project(point[None])
@@ -90,7 +90,7 @@ def test_a_known_point_is_seen_where_it_projects(lens: tuple[float, float] | Non
 
 def test_depth_and_pose_agree_between_views() -> None:
     ball = sphere(0.5, 64).placed(z=-3.0)
-    one, other = front_camera(), _look(np.array([0.8, 0.3, 0.1]), np.array([0.0, 0.0, -3.0]), 0.05, 53.0, SIZE)
+    one, other = front_camera(), look_at(np.array([0.8, 0.3, 0.1]), np.array([0.0, 0.0, -3.0]), 0.05, 53.0, SIZE)
     scene = tracer(ball)
     depth = scene.depth(one)
     rows, columns = np.nonzero(np.isfinite(depth))

@@ -22,7 +22,8 @@ from dofnerf.pictures import atomic, read_image, write_image, write_json
 
 # Small blurred photos hold few features at their own size; enlarged, the detector finds several times more.
 ENLARGE = 3
-_WORST_ERROR = 1.5
+# Pixels of the photo; about one of the enlarged photo.
+_WORST_ERROR = 0.3
 
 
 def add_points(transforms: Path | str, hold_every: int = 9, hold_from: int = 4) -> int:
@@ -36,7 +37,7 @@ def add_points(transforms: Path | str, hold_every: int = 9, hold_from: int = 4) 
     with tempfile.TemporaryDirectory() as folder:
         _stage(Path(folder), transforms.parent, scene, training)
         found = _triangulate(Path(folder))
-    keep = found["error"] * (1.0 / ENLARGE) < _WORST_ERROR
+    keep = found["error"] / ENLARGE < _WORST_ERROR
     points, error = found["xyz"][keep], found["error"][keep] / ENLARGE
     inside = _inside(scene, points, training)
     points, error, colours = points[inside], error[inside], found["rgb"][keep][inside]

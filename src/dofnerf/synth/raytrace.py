@@ -24,7 +24,6 @@ from dofnerf.synth.materials import Kind, Material, Part
 _PROBE = "from dofnerf.synth.raytrace import probe; probe('llvm_ad_rgb')"
 
 
-@functools.cache
 def load_mitsuba(variant: str = "auto") -> ModuleType:
     """The `mitsuba` module with its variant set: `llvm_ad_rgb` where it works, else `scalar_rgb`, or the one asked for."""
     try:
@@ -40,6 +39,7 @@ def load_mitsuba(variant: str = "auto") -> ModuleType:
     return mitsuba
 
 
+@functools.cache
 def _llvm_works() -> bool:
     try:
         child = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=300, check=False)
@@ -69,6 +69,7 @@ class RayTracer:
 
     def __init__(self, parts: Sequence[Part], sky: np.ndarray, variant: str = "auto", bounces: int = 4) -> None:
         self._mi = mi = load_mitsuba(variant)
+        self._variant = mi.variant()
         contents: dict[str, Any] = {"type": "scene"}
         contents["sky"] = {"type": "envmap", "bitmap": mi.Bitmap(sky.astype(np.float32)), "sampling_weight": 4.0}
         materials: dict[int, Any] = {}
@@ -88,7 +89,7 @@ class RayTracer:
         from a lamp needs only one ray. So lamps and lit surfaces are two pictures, the first with more samples, added up:
         lamps glow like clear bulbs, and what stands before them hides them as it should.
         """
-        mi = self._mi
+        mi = load_mitsuba(self._variant)
         pose = np.eye(4)
         # Our camera looks along −z with x to the right; Mitsuba's looks along +z with x to the left.
         pose[:3] = camera.camera_to_world @ np.diag([-1.0, 1.0, -1.0, 1.0])
@@ -105,7 +106,8 @@ class RayTracer:
         pixels = np.stack([columns.ravel() + 0.5, rows.ravel() + 0.5], axis=-1)
         # A ray whose direction has unit length *along the axis* meets a surface at t = planar depth.
         directions = camera.unproject(pixels, np.ones(len(pixels))) - camera.position
-        if self._mi.variant().startswith("scalar"):
+        load_mitsuba(self._variant)
+        if self._variant.startswith("scalar"):
             depth = np.array([self._hit(camera.position, direction) for direction in directions])
         else:
             depth = np.array(self._hit(camera.position[:, None], directions.T))

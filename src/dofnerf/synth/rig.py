@@ -21,7 +21,7 @@ def handheld_views(layout: Layout, count: int, size: tuple[int, int], rng: np.ra
 
 def middle_view(layout: Layout, size: tuple[int, int]) -> Camera:
     """The view from the layout's eye straight at its target."""
-    return _look(np.array(layout.eye), np.array(layout.target), 0.0, layout.field_of_view, size)
+    return look_at(np.array(layout.eye), np.array(layout.target), 0.0, layout.field_of_view, size)
 
 
 def _grid_place(index: int, columns: int, rows: int) -> np.ndarray:
@@ -35,10 +35,10 @@ def _view(layout: Layout, place: np.ndarray, size: tuple[int, int], rng: np.rand
     jitter = rng.normal(0.0, 1.0, 6)
     offset = np.array([place[0] + 0.06 * jitter[0], place[1] + 0.12 * jitter[1], 0.5 * jitter[2]]) * np.array(layout.spread)
     aim = np.array(layout.target) + np.array([0.05, 0.03, 0.0]) * jitter[3:6]
-    return _look(np.array(layout.eye) + offset, aim, np.deg2rad(0.8 * jitter[5]), layout.field_of_view, size)
+    return look_at(np.array(layout.eye) + offset, aim, np.deg2rad(0.8 * jitter[5]), layout.field_of_view, size)
 
 
-def _look(eye: np.ndarray, target: np.ndarray, roll: float, field_of_view: float, size: tuple[int, int]) -> Camera:
+def look_at(eye: np.ndarray, target: np.ndarray, roll: float, field_of_view: float, size: tuple[int, int]) -> Camera:
     """A camera at `eye` looking at `target`, rolled by `roll` radians; `field_of_view` in degrees across the width."""
     back = (eye - target) / np.linalg.norm(eye - target)
     right = np.cross([0.0, 1.0, 0.0], back)
