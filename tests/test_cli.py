@@ -23,8 +23,6 @@ def test_help_lists_the_verbs_without_importing_torch():
 
 @pytest.mark.parametrize("name", VERBS)
 def test_every_flag_is_in_the_help_of_its_verb(name, capsys):
-    if name == "synth lens":
-        pytest.importorskip("dofnerf.synth.lens")
     with pytest.raises(SystemExit) as exit_:
         main([*name.split(), "--help"])
     assert exit_.value.code == 0
