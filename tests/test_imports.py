@@ -4,13 +4,14 @@ import ast
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "dofnerf"
-GROUND = {"pictures", "camera"}
+GROUND = {"pictures", "camera", "kernels"}
 MAY_IMPORT = {
     "pictures": set(),
     "camera": set(),
+    "kernels": {"optics"},
     "optics": set(),
-    "rays": {"camera"},
-    "fields": {"camera"},
+    "rays": {"camera", "kernels"},
+    "fields": {"camera", "kernels"},
     "scenes": GROUND,
     "render": {"optics", "rays", "fields", "scenes"} | GROUND,
     "synth": {"optics", "rays", "fields", "scenes", "render"} | GROUND,

@@ -1,0 +1,99 @@
+"""Camera + optional lens in → image, disparity, alpha out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from dofnerf.camera import Camera
+from dofnerf.optics import Kernel, scatter, scatter_layers, to_display, to_linear
+from dofnerf.optics.light import Curve
+from dofnerf.optics.thin_lens import coc_radius_from_disparity
+from dofnerf.rays import Rays, camera_rays, lens_points, lens_rays, pixel_centres, stack_cameras
+from dofnerf.render.model import VolumeModel
+from dofnerf.render.volume import Concentrated, concentrate, concentrate_layers, layer_edges
+
+CHUNK = 8192  # rays whose samples are in memory at once
+
+
+@dataclass(frozen=True)
+class ViewLens:
+    """`aperture` in pixels × scene units and `focus_disparity` in 1 / scene units: numbers, or scalar tensors that learn.
+
+    `layers` 1 is the paper's blur, more are right at occlusions too. `blur_by` is the depth that counts: the mean of depth
+    (the paper's Eq. 11) or of disparity.
+    """
+
+    aperture: Tensor | float
+    focus_disparity: Tensor | float
+    kernel: Kernel = field(default_factory=Kernel)
+    layers: int = 1
+    light: Curve = 2.2
+    blur_by: Literal["depth", "disparity"] = "disparity"
+
+    def coc_radius(self, disparity: Tensor) -> Tensor:
+        return coc_radius_from_disparity(disparity, self.aperture, self.focus_disparity)
+
+
+class View(NamedTuple):
+    """`image` (H, W, 3) in display values, `disparity` (H, W) and `alpha` (H, W) of the sharp view."""
+
+    image: Tensor
+    disparity: Tensor
+    alpha: Tensor
+
+
+@torch.no_grad()
+def render_view(model: VolumeModel, camera: Camera, lens: ViewLens | None = None, chunk: int = CHUNK) -> View:
+    """The picture that a camera takes, sharp or through a lens; memory grows with `chunk`, not with the picture."""
+    rays = camera_rays(camera, next(model.parameters()).device).reshape(-1)
+    layered = lens is not None and lens.layers > 1
+    edges = layer_edges(model.space.near, model.space.far, lens.layers if lens else 1).to(rays.origins.device)
+    sharp_parts, layer_parts = [], []
+    for first in range(0, len(rays.origins), chunk):
+        shaded = model.shade(rays.pick(slice(first, first + chunk)), only_last=True, behind=layered)[-1]
+        sharp_parts.append(concentrate(shaded))
+        if layered:
+            layer_parts.append(concentrate_layers(shaded, edges))
+    size = camera.height, camera.width
+    sharp = Concentrated(*(torch.cat(part).unflatten(0, size) for part in zip(*sharp_parts, strict=True)))
+    if lens is None:
+        image = sharp.colour
+    elif layered:
+        colour, alpha, disparity = (torch.cat(part, dim=1).unflatten(1, size) for part in zip(*layer_parts, strict=True))
+        image = scatter_layers(colour, alpha, lens.coc_radius(disparity), lens.kernel, lens.light)
+    else:
+        image = put_lens(sharp.colour, sharp, lens)
+    return View(image, sharp.disparity, sharp.alpha)
+
+
+def put_lens(colour: Tensor, at: Concentrated, lens: ViewLens) -> Tensor:
+    """The paper's concentrate-and-scatter: blur `colour` (H, W, 3) by the depth of `at` (the fine network's, say). Gradients
+    reach colour, depth and lens."""
+    disparity = 1 / at.depth if lens.blur_by == "depth" else at.disparity
+    return scatter(colour, lens.coc_radius(disparity), lens.kernel, lens.light)
+
+
+def average_light(colour: Tensor, light: Curve = 2.2) -> Tensor:
+    """Colours (…, K, 3) of K rays through a lens → the pixel's (…, 3), averaged in linear light."""
+    return to_display(to_linear(colour, light).mean(-2), light)
+
+
+@torch.no_grad()
+def render_exact(
+    model: VolumeModel, camera: Camera, lens: ViewLens, points: int = 64, generator: torch.Generator | None = None
+) -> Tensor:
+    """The image (H, W, 3) by `points` rays a pixel through the lens: slow, and right at every occlusion."""
+    device = next(model.parameters()).device
+    pixels = pixel_centres(camera.height, camera.width, device).reshape(-1, 2)
+    cameras = stack_cameras([camera], device)
+    rows = []
+    for part in pixels.split(max(1, CHUNK // points)):
+        on_lens = lens_points((len(part),), points, lens.kernel.blades, lens.kernel.rotation, generator).to(device)
+        photo = torch.zeros(len(part), dtype=torch.long, device=device)
+        rays: Rays = lens_rays(cameras, photo, part, on_lens, lens.aperture, lens.focus_disparity)
+        rows.append(average_light(concentrate(model.shade(rays, only_last=True)[-1]).colour, lens.light))
+    return torch.cat(rows).reshape(camera.height, camera.width, 3)
