@@ -50,7 +50,7 @@ def scatter_layers(
         )
     if bool((alpha < 0).any()) or bool((alpha > 1).any()):
         raise ValueError("alpha must lie between 0 and 1")
-    if len(colour) == 1 and bool((alpha == 1).all()):
+    if len(colour) == 1 and not alpha.requires_grad and bool((alpha == 1).all()):
         return scatter(colour[0], coc_radius[0], kernel, light, backend)
     cover = alpha[..., None]
     sums = accumulate(

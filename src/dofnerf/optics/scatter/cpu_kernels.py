@@ -18,6 +18,19 @@ from dofnerf.optics.scatter.jobs import compiled
 
 
 @compiled
+def _first_from(row, count, y):
+    """The index of the first of the points 1 … count, sorted by row, in this row or a later one; count + 1 if there is none."""
+    low, high = 1, count + 1
+    while low < high:
+        middle = (low + high) // 2
+        if y[middle] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
 def _clip_row(t, rows):
     return np.uintp(t if 0 <= t < rows else rows)
 
@@ -61,8 +74,14 @@ def forward_rows(first, last, values, radius, normals, apothem, unit, out):
                 last_radius = r
             v = (values[y, x, 0] / norm, values[y, x, 1] / norm, values[y, x, 2] / norm, values[y, x, 3] / norm)
             home = y - first
+            # Points lie row by row, so those whose rows miss the band are passed over as a block.
+            begin, end = 1, count + 1
+            if home < 0 or not disc:
+                begin, end = _first_from(-home, count, y_of), _first_from(band - home, count, y_of)
+            elif home >= band:
+                begin, end = _first_from(home - band + 1, count, y_of), _first_from(home + 1, count, y_of)
             if disc:
-                for i in range(np.uintp(1), np.uintp(count + 1)):
+                for i in range(np.uintp(begin), np.uintp(end)):
                     row, column = int(y_of[i]), int(x_of[i])
                     below, above = _clip_row(home + row, band), _clip_row(home - row, band)
                     left, right = _clip_column(x - column, width), _clip_column(x + column + 1, width)
@@ -72,7 +91,7 @@ def forward_rows(first, last, values, radius, normals, apothem, unit, out):
                     _add(light, below, right, -s, v)
                     _add(light, above, right, -s, v)
             else:
-                for i in range(np.uintp(1), np.uintp(count + 1)):
+                for i in range(np.uintp(begin), np.uintp(end)):
                     t, c = _clip_row(home + int(y_of[i]), band), _clip_column(x + int(x_of[i]), width)
                     _add(light, t, c, step_at(i, False, y_of, weight), v)
     for t in range(band):

@@ -30,10 +30,10 @@ def compiled(function: Callable) -> Callable:
         return numba.njit(**options)(function)
 
 
-def run_jobs(kernel: Any, rows: int, arguments: tuple) -> None:
-    """Call kernel(first_row, last_row, *arguments) for bands that cover `rows`, in as many threads as torch uses."""
+def run_jobs(kernel: Any, rows: int, arguments: tuple, least: int = 1) -> None:
+    """Call kernel(first_row, last_row, *arguments) for bands of `least` rows or more, in as many threads as torch uses."""
     threads = max(1, min(torch.get_num_threads(), rows))
-    bands = min(rows, threads * _BANDS_PER_THREAD if threads > 1 else 1)
+    bands = max(1, min(rows // least, threads * _BANDS_PER_THREAD if threads > 1 else 1))
     edges = [rows * i // bands for i in range(bands + 1)]
     if not kernel.signatures:
         with _say_if_slow():
