@@ -119,13 +119,13 @@ class Blurred:
         if self.layers == 1:
             radius = coc_radius_from_disparity(torch.from_numpy(_disparity(self.depth)), aperture, focus)
             return scatter(torch.from_numpy(self.sharp.load()), radius, light=self.light).numpy()
-        split = _split(self.sharp, self.depth, self.layers, aperture)
+        split = _split(self.sharp, self.depth, self.layers, aperture, self.light)
         radius = coc_radius_from_disparity(split.disparity, aperture, focus)
         return scatter_layers(split.colour, split.alpha, radius, light=self.light).numpy()
 
 
 @lru_cache(maxsize=1)
-def _split(sharp: Source, depth: Source, layers: int, aperture: float) -> Layers:
+def _split(sharp: Source, depth: Source, layers: int, aperture: float, light: float | Literal["srgb"]) -> Layers:
     """The layers of a photo, kept from its near- to its far-focused picture; they reach as far as any blur in it does."""
     import torch
 
@@ -133,7 +133,7 @@ def _split(sharp: Source, depth: Source, layers: int, aperture: float) -> Layers
 
     disparity = _disparity(depth)
     reach = math.ceil(aperture * float(np.ptp(disparity))) + 1
-    return split_layers(torch.from_numpy(sharp.load()), torch.from_numpy(disparity), layers, reach)
+    return split_layers(torch.from_numpy(sharp.load()), torch.from_numpy(disparity), layers, reach, light)
 
 
 def _disparity(depth: Source) -> np.ndarray:
