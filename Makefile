@@ -10,7 +10,7 @@ demo: $(VENV)/.stamp-demo
 	$(BIN)/dofnerf demo --out runs/demo
 
 test: $(VENV)/.stamp-dev lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .

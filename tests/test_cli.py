@@ -24,14 +24,14 @@ def test_help_lists_the_verbs_without_importing_torch():
 @pytest.mark.parametrize("name", VERBS)
 def test_every_flag_is_in_the_help_of_its_verb(name, capsys):
     with pytest.raises(SystemExit) as exit_:
-        main([name, "--help"])
+        main([*name.split(), "--help"])
     assert exit_.value.code == 0
     text = capsys.readouterr().out
     flags = [f"--{field.replace('_', '-')}" for field in _leaves(VERBS[name].load()[0])]
     assert flags
     for flag in flags:
         # A flag, its value, and words that explain it.
-        assert re.search(rf"{flag} \S+.*?[a-z]{{3,}} [a-z]", text, re.DOTALL), flag
+        assert re.search(rf"{flag}(, --no-\S+)?\s+\S+.*?[a-z]{{3,}} [a-z]", text, re.DOTALL), flag
     assert f"dofnerf {name} " in text.split("usage", 1)[1]
     assert "For example" in text
 
@@ -44,13 +44,30 @@ def test_help_explains_the_positional_arguments(capsys):
     assert re.search(r"DEPTH +Its depth", text)
 
 
+def test_a_group_lists_its_verbs(capsys):
+    for arguments in (["synth"], ["synth", "--help"]):
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+        assert exit_.value.code == 0
+        text = capsys.readouterr().out
+        assert "dofnerf synth" in text and "lightfield" in text and "refocus" not in text
+
+
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"dofnerf {__version__}\n"
 
 
 @pytest.mark.parametrize(
-    "arguments", [["refocuss"], ["refocus"], ["refocus", "a.png", "b.png", "--apertur", "3"], ["demo", "x"]]
+    "arguments",
+    [
+        ["refocuss"],
+        ["refocus"],
+        ["refocus", "a.png", "b.png", "--apertur", "3"],
+        ["demo", "x"],
+        ["synth", "blurr"],
+        ["synth", "blur"],
+    ],
 )
 def test_usage_errors_exit_with_2(arguments, capsys):
     with pytest.raises(SystemExit) as exit_:

@@ -8,8 +8,8 @@ GROUND = {"pictures", "camera", "kernels"}
 MAY_IMPORT = {
     "pictures": set(),
     "camera": set(),
-    "kernels": set(),
-    "optics": {"kernels"},
+    "kernels": {"optics"},
+    "optics": set(),
     "rays": {"camera", "kernels"},
     "fields": {"camera", "kernels"},
     "scenes": GROUND,

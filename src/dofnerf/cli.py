@@ -1,7 +1,7 @@
 """The command `dofnerf`: one thin verb each.
 
 A verb is a line in `VERBS`: what it does, and where its config (a dataclass whose fields become flags) and its function live.
-They are imported only when the verb is used.
+They are imported only when the verb is used. Verbs of two words, such as `synth blur`, form a group.
 """
 
 from __future__ import annotations
@@ -44,6 +44,14 @@ class Verb:
 VERBS = {
     "refocus": Verb("Put a lens in front of a picture with a depth map.", "dofnerf.studio.refocus", "RefocusConfig"),
     "demo": Verb("Refocus the built-in picture: near, middle, far, hexagonal.", "dofnerf.studio.demo", "DemoConfig"),
+    "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
+    "synth lens": Verb(
+        "Photograph a built-in place through a true thin lens.", "dofnerf.synth.lens_command", "LensCommandConfig"
+    ),
+    "synth blur": Verb("Blur sharp photos by their depth: the paper's recipe.", "dofnerf.synth.blur", "BlurConfig"),
+    "synth lightfield": Verb(
+        "Near- and far-focused photos from a light field.", "dofnerf.synth.lightfield", "LightfieldConfig"
+    ),
 }
 
 
@@ -71,16 +79,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: list[str]) -> tuple[Any, Callable[[Any], Any]]:
     """(the verb's config, its function); exits with 0 after --help, with 2 if the arguments make no sense."""
-    verb = VERBS.get(arguments[0]) if arguments else None
-    if verb is not None:
-        config, run = verb.load()
-        return tyro.cli(config, prog=f"dofnerf {arguments[0]}", args=arguments[1:], config=FLAGS), run
+    for words in (1, 2):
+        name = " ".join(arguments[:words])
+        if len(arguments) >= words and name in VERBS:
+            config, run = VERBS[name].load()
+            return tyro.cli(config, prog=f"dofnerf {name}", args=arguments[words:], config=FLAGS), run
     # No verb: tyro explains which there are. Their flags are not needed for that, so nothing is imported.
+    group = f"{arguments[0]} " if arguments else ""
+    members = {name.removeprefix(group): verb for name, verb in VERBS.items() if group and name.startswith(group)}
     tyro.extras.subcommand_cli_from_dict(
-        {name: _stub(verb.about) for name, verb in VERBS.items()},
-        prog="dofnerf",
-        description=ABOUT,
-        args=arguments or ["--help"],
+        {name: _stub(verb.about) for name, verb in (members or VERBS).items()},
+        prog=f"dofnerf {group}".strip() if members else "dofnerf",
+        description=f"Each VERB explains its flags: dofnerf {group}VERB --help" if members else ABOUT,
+        args=(arguments[1:] if members else arguments) or ["--help"],
     )
     raise AssertionError("tyro exits when it has no verb")
 

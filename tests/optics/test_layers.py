@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dofnerf.optics import Kernel, scatter, scatter_layers, split_layers
+from dofnerf.optics import Kernel, scatter, scatter_layers, split_layers, to_display, to_linear
 
 
 @pytest.mark.parametrize("kernel", [Kernel(), Kernel(norm="unit"), Kernel(blades=6)], ids=str)
@@ -37,14 +37,37 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(scatter_layers, (colour, alpha, radius))
 
 
-def test_split_keeps_every_pixel_once_in_front():
-    image, disparity = torch.rand(20, 30, 3), torch.rand(20, 30)
+def _unblurred(image, disparity, count):
+    layers = split_layers(image, disparity, count)
+    return scatter_layers(layers.colour, layers.alpha, torch.zeros(count, *disparity.shape))
+
+
+def test_unblurred_layers_of_a_slanted_plane_are_the_picture():
+    image, disparity = torch.rand(12, 80, 3), torch.linspace(0.2, 1, 80).expand(12, 80)
+    torch.testing.assert_close(_unblurred(image, disparity, 8), image, atol=2e-4, rtol=0)
+
+
+def test_unblurred_layers_at_silhouettes_are_the_picture_too():
+    image, disparity = torch.rand(20, 30, 3), torch.full((20, 30), 0.1)
+    disparity[5:15, 8:20], disparity[9:12, 10:28] = 0.5, 0.9
+    torch.testing.assert_close(_unblurred(image, disparity, 5), image, atol=2e-3, rtol=0)
+    noise = torch.rand(20, 30)
+    torch.testing.assert_close(_unblurred(image, noise, 5), image, atol=2e-3, rtol=0)
     layers = split_layers(image, disparity, 5)
-    out = scatter_layers(layers.colour, layers.alpha, torch.zeros(5, 20, 30), light=1.0)
-    torch.testing.assert_close(out, image)
-    front = layers.alpha * torch.arange(1, 6)[:, None, None]
-    index = front.amax(0).long() - 1
-    torch.testing.assert_close(layers.disparity.gather(0, index[None])[0], disparity)
+    opaque = (layers.alpha == 1) * torch.arange(1, 6)[:, None, None]
+    torch.testing.assert_close(layers.disparity.gather(0, opaque.amax(0)[None] - 1)[0], disparity)
+
+
+def test_split_leaves_no_ghost_of_the_near_thing():
+    """A red bar before grey, antialiased: out of focus, it must not leave its red, sharp, behind itself."""
+    image, disparity = torch.full((24, 40, 3), 0.5), torch.full((24, 40), 0.1)
+    image[:, 18:22], disparity[:, 18:22] = torch.tensor([1.0, 0.0, 0.0]), 1.0
+    grey, red = to_linear(torch.full((3,), 0.5)), torch.tensor([1.0, 0.0, 0.0])
+    image[:, 17] = image[:, 22] = to_display((grey + red) / 2)  # half covered, but with the depth of the background
+    layers = split_layers(image, disparity, 4)
+    torch.testing.assert_close(layers.colour[0][:, 10:30], torch.full((24, 20, 3), 0.5), atol=1e-3, rtol=0)
+    half = layers.alpha[3][:, 17]
+    torch.testing.assert_close(half, torch.full((24,), 0.5), atol=0.01, rtol=0)
 
 
 def test_split_of_a_flat_picture():
@@ -60,6 +83,7 @@ def test_split_of_a_flat_picture():
         lambda: scatter_layers(torch.ones(1, 4, 5, 3), 2 * torch.ones(1, 4, 5), torch.ones(1, 4, 5)),
         lambda: split_layers(torch.ones(4, 5, 3), torch.ones(5, 4), 2),
         lambda: split_layers(torch.ones(4, 5, 3), torch.ones(4, 5), 0),
+        lambda: split_layers(torch.ones(4, 5, 3), torch.full((4, 5), torch.nan), 2),
     ],
 )
 def test_bad_input(call):

@@ -25,16 +25,18 @@ def test_bounds_hold_for_any_parameter():
     with torch.no_grad():
         lens.raw_aperture.copy_(torch.tensor([1e3, -1e3]))
         lens.raw_focus.copy_(torch.tensor([1e3, -1e3]))
-    assert lens.aperture.max().item() * (1 - 1 / 5) == pytest.approx(12.0)
+    ends = torch.tensor([1.0, 5.0])
+    blur = torch.stack([lens.coc_radius(ends, photo=i).abs().max() for i in range(2)])
+    assert blur.max().item() == pytest.approx(12.0)
     assert lens.aperture.min().item() >= 0
     assert 0 <= lens.focus_disparity.min().item() < 0.2
     assert 1.0 < lens.focus_disparity.max().item() < 1.1
 
 
 def test_photos_of_a_group_share_their_aperture():
-    lens = LearnedLens(4, near=1.0, far=5.0, aperture=[2.0, 4.0, 6.0, 6.0], groups=[0, 0, 1, 1])
+    lens = LearnedLens(4, near=1.0, far=5.0, aperture=[2.0, 4.0, 6.0, 6.0], groups=[1.8, 1.8, 1.4, 1.4])
     torch.testing.assert_close(lens.aperture, torch.tensor([3.0, 3.0, 6.0, 6.0]))
-    lens.aperture[0].backward()
+    lens.aperture[3].backward()
     assert lens.raw_aperture.grad.shape == (2,)
     assert lens.raw_aperture.grad[1] == 0
 
@@ -65,7 +67,7 @@ def test_table_speaks_every_unit():
 
 def test_state_survives_a_round_trip():
     lens = LearnedLens(3, 1.0, 5.0, aperture=[1.0, 2.0, 3.0], groups=[0, 1, 2])
-    other = LearnedLens(3, 1.0, 5.0)
+    other = LearnedLens(3, 2.0, 50.0, max_radius=7.0)
     other.load_state_dict(lens.state_dict())
     assert torch.equal(lens.aperture, other.aperture)
 
@@ -102,7 +104,6 @@ def test_five_lines_in_somebody_elses_renderer():
         ({"focus_disparity": 3.0}, "focus_disparity must start"),
         ({"focus_disparity": [0.5]}, "one number or 2"),
         ({"groups": [0]}, "groups"),
-        ({"groups": [0, -1]}, "groups"),
     ],
 )
 def test_bad_arguments(arguments, words):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from dofnerf.kernels import run_jobs
-from dofnerf.optics import Kernel, accumulate, coc_radius, scatter
+from dofnerf.optics import Kernel, LearnedLens, accumulate, coc_radius, scatter
 from dofnerf.optics.scatter import reference
+from dofnerf.optics.scatter.jobs import run_jobs
 
 KERNELS = [
     Kernel(),
@@ -150,14 +150,14 @@ def test_cpu_does_not_depend_on_the_number_of_threads():
 @pytest.mark.parametrize("blades", [0, 3, 4, 12])
 def test_rim_arrays_are_large_enough(blades):
     """The kernels write without bounds checks, so the room they are given is checked here, over all radii."""
-    from dofnerf.optics.scatter.cpu_kernels import CHUNK, footprint, make_room
+    from dofnerf.optics.scatter.cpu_footprint import CHUNK, footprint, make_room
 
     kernel = Kernel(blades=blades, rotation=0.1)
     normals = kernel.blade_normals().numpy()
     for radius in [*np.arange(0, 12, 0.61), 50.2, 333.3]:
         room = make_room(radius, kernel.apothem)
         count = footprint(radius, 10**6, normals, kernel.apothem, room)
-        assert count + 2 * CHUNK < len(room[0])
+        assert count + 2 * CHUNK < room.shape[1]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -170,18 +170,18 @@ def test_gradient_descent_finds_the_lens(backend, kernel):
     depth = torch.linspace(1.5, 6.0, 28).expand(20, 28)
     with torch.no_grad():
         blurred = scatter(image, coc_radius(depth, 6.0, 1 / 2.5), kernel, backend="reference")
-    raw = torch.tensor([math.log(3.0), 0.25], requires_grad=True)
-    optimizer = torch.optim.Adam([raw], lr=0.05)
-    for step in range(120):
-        optimizer.param_groups[0]["lr"] = 0.05 * (1 - step / 120) + 1e-4
-        loss = (
-            (scatter(image, coc_radius(depth, raw[0].exp(), raw[1].abs()), kernel, backend=backend) - blurred).square().mean()
-        )
+    lens = LearnedLens(1, 1.5, 6.0, aperture=3.0, focus_disparity=0.3)
+    optimizer = torch.optim.LBFGS(lens.parameters(), max_iter=15, line_search_fn="strong_wolfe")
+
+    def loss():
         optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert raw[0].exp().item() == pytest.approx(6.0, rel=0.01)
-    assert 1 / raw[1].item() == pytest.approx(2.5, rel=0.01)
+        error = (scatter(image, lens.coc_radius(depth, photo=0), kernel, backend=backend) - blurred).square().sum()
+        error.backward()
+        return error
+
+    optimizer.step(loss)
+    assert lens.aperture.item() == pytest.approx(6.0, rel=0.01)
+    assert lens.focus_depth.item() == pytest.approx(2.5, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from cameras_around import around, facing_forward
 
+from cameras_around import around, facing_forward
 from dofnerf.rays import camera_rays, choose_space, guided, importance, merge, samples_between, stratified
 from dofnerf.rays.samples import interpolate
 

@@ -28,7 +28,7 @@ STRETCH = 1 / math.tanh(STEEPNESS * RIM)
 class Kernel:
     """How light spreads. `blades` 0 is a disc, ≥ 3 a polygon turned by `rotation` radians, counter-clockwise as seen.
 
-    `norm` divides the weights: "paper" by r² + 0.2 (the weights of a disc then sum to 2.5 … π), "unit" by their own sum, so
+    `norm` divides the weights: "paper" by r² + 0.2 (the weights of a disc then sum to 1.9 … 3.5), "unit" by their own sum, so
     that every source spreads exactly the light it has.
     """
 
@@ -37,7 +37,7 @@ class Kernel:
     norm: Literal["paper", "unit"] = "paper"
 
     def __post_init__(self) -> None:
-        if self.blades != 0 and self.blades < 3:
+        if self.blades != int(self.blades) or (self.blades != 0 and self.blades < 3):
             raise ValueError(f"blades must be 0 (a disc) or 3 and more, found {self.blades}")
         if self.norm not in ("paper", "unit"):
             raise ValueError(f"norm must be 'paper' or 'unit', found {self.norm!r}")

@@ -24,12 +24,15 @@ _EDGE = 1e-4  # starting values stay this share of the range away from its ends,
 class LearnedLens(nn.Module):
     """Aperture and focus of `num_photos` photos of a scene that lies between depths `near` and `far` (which may be inf).
 
-    `aperture` and `focus_disparity` are starting values: a number for all, or one per photo. `groups` gives each photo the
-    number of its aperture group (0, 1, …): photos with the same f-number share one.
+    `aperture` and `focus_disparity` are starting values: a number for all, or one per photo; one at a bound, such as aperture
+    0, starts a ten-thousandth of the range inside, where it can still learn. Photos with the same entry in `groups`, such as
+    their f-number, share one aperture.
     """
 
     raw_aperture: nn.Parameter
     raw_focus: nn.Parameter
+    max_aperture: Tensor
+    focus_range: Tensor
     groups: Tensor
 
     def __init__(
@@ -50,22 +53,25 @@ class LearnedLens(nn.Module):
         if not (max_radius > 0 and math.isfinite(max_radius)):
             raise ValueError(f"max_radius must be positive, found {max_radius}")
         span = 1 / near - 1 / far
-        self.max_aperture = max_radius / span
-        self.focus_low = max(0.0, 1 / far - _MARGIN * span)
-        self.focus_high = 1 / near + _MARGIN * span
-        members = torch.arange(num_photos) if groups is None else torch.as_tensor(groups, dtype=torch.long)
-        if members.shape != (num_photos,) or int(members.min()) < 0:
-            raise ValueError(f"groups must be one number per photo, 0 or more, found {members.tolist()}")
+        low, high = max(0.0, 1 / far - _MARGIN * span), 1 / near + _MARGIN * span
+        max_aperture = max_radius / max(high - 1 / far, 1 / near - low)
+        # Buffers, so that a state loaded into another lens keeps its meaning.
+        self.register_buffer("max_aperture", torch.tensor(max_aperture))
+        self.register_buffer("focus_range", torch.tensor([low, high]))
+        names = torch.arange(num_photos) if groups is None else torch.as_tensor(groups)
+        if names.shape != (num_photos,):
+            raise ValueError(f"groups must be one for each of {num_photos} photos, found {names.tolist()}")
+        members = torch.unique(names, return_inverse=True)[1]
         self.register_buffer("groups", members)
         start = _per_photo(
             "aperture", min(2 * _START_BLUR, max_radius / 2) / span if aperture is None else aperture, num_photos
         )
         sizes = torch.bincount(members)
         shared = torch.zeros(len(sizes)).index_add(0, members, start) / sizes.clamp(min=1)
-        self.raw_aperture = nn.Parameter(_unbound("aperture", shared, 0.0, self.max_aperture))
+        self.raw_aperture = nn.Parameter(_unbound("aperture", shared, 0.0, max_aperture))
         middle = (1 / near + 1 / far) / 2
         focus = _per_photo("focus_disparity", middle if focus_disparity is None else focus_disparity, num_photos)
-        self.raw_focus = nn.Parameter(_unbound("focus_disparity", focus, self.focus_low, self.focus_high))
+        self.raw_focus = nn.Parameter(_unbound("focus_disparity", focus, low, high))
 
     def learn(self, aperture: bool = True, focus: bool = True) -> LearnedLens:
         """Learn or freeze each of the two (the paper's ablation)."""
@@ -81,7 +87,8 @@ class LearnedLens(nn.Module):
     @property
     def focus_disparity(self) -> Tensor:
         """(num_photos,), 1 / scene units; 0 is infinity."""
-        return self.focus_low + (self.focus_high - self.focus_low) * torch.sigmoid(self.raw_focus)
+        low, high = self.focus_range
+        return low + (high - low) * torch.sigmoid(self.raw_focus)
 
     @property
     def focus_depth(self) -> Tensor:

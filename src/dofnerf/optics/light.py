@@ -6,8 +6,7 @@ that its slope at 0 is finite (a pure x^(1/γ) has an infinite gradient there). 
 
 from __future__ import annotations
 
-import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -19,26 +18,51 @@ TOE = 1e-5  # linear light below which the power curve is straight
 
 def to_linear(display: Tensor, curve: Curve = 2.2) -> Tensor:
     """Display values (any shape) → linear light; values below 0 stay straight."""
-    if curve == "srgb":
-        return torch.where(display <= 0.04045, display / 12.92, ((display.clamp(min=0.04045) + 0.055) / 1.055) ** 2.4)
-    gamma = _check(curve)
-    if gamma == 1:
-        return display
-    knee = TOE ** (1 / gamma)
-    return torch.where(display <= knee, display * (TOE / knee), display.clamp(min=knee) ** gamma)
+    return display if _check(curve) == 1 else _Curve.apply(display, *_pieces(curve), True)
 
 
 def to_display(linear: Tensor, curve: Curve = 2.2) -> Tensor:
     """The inverse of `to_linear`, with a finite gradient everywhere."""
+    return linear if _check(curve) == 1 else _Curve.apply(linear, *_pieces(curve), False)
+
+
+class _Curve(torch.autograd.Function):
+    """display = offset-power above the knee, straight below: ((x + shift) / (1 + shift))^gamma or slope·x, or its inverse.
+
+    A function of its own keeps one tensor for the backward pass where the plain operations would keep half a dozen.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gamma: float, shift: float, knee: float, linearise: bool) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.curve = gamma, shift, knee, linearise
+        toe = ((knee + shift) / (1 + shift)) ** gamma  # linear light at the knee
+        if linearise:
+            return torch.where(x <= knee, x * (toe / knee), ((x.clamp(min=knee) + shift) / (1 + shift)) ** gamma)
+        return torch.where(x <= toe, x * (knee / toe), (1 + shift) * x.clamp(min=toe) ** (1 / gamma) - shift)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        gamma, shift, knee, linearise = ctx.curve
+        toe = ((knee + shift) / (1 + shift)) ** gamma
+        if linearise:
+            steep = gamma / (1 + shift) * ((x.clamp(min=knee) + shift) / (1 + shift)) ** (gamma - 1)
+            slope = torch.where(x <= knee, toe / knee, steep)
+        else:
+            steep = (1 + shift) / gamma * x.clamp(min=toe) ** (1 / gamma - 1)
+            slope = torch.where(x <= toe, knee / toe, steep)
+        return grads[0] * slope, None, None, None, None
+
+
+def _pieces(curve: Curve) -> tuple[float, float, float]:
+    """(gamma, shift, knee in display values)."""
+    return (2.4, 0.055, 0.04045) if curve == "srgb" else (float(curve), 0.0, TOE ** (1 / float(curve)))
+
+
+def _check(curve: Curve) -> float | str:
     if curve == "srgb":
-        return torch.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear.clamp(min=0.0031308) ** (1 / 2.4) - 0.055)
-    gamma = _check(curve)
-    if gamma == 1:
-        return linear
-    return torch.where(linear <= TOE, linear * (TOE ** (1 / gamma) / TOE), linear.clamp(min=TOE) ** (1 / gamma))
-
-
-def _check(curve: Curve) -> float:
-    if not isinstance(curve, int | float) or not (curve > 0 and math.isfinite(curve)):
-        raise ValueError(f"the light curve must be 'srgb' or a gamma above 0, found {curve!r}")
+        return curve
+    if not isinstance(curve, int | float) or not 0.1 <= curve <= 20:
+        raise ValueError(f"the light curve must be 'srgb' or a gamma between 0.1 and 20, found {curve!r}")
     return float(curve)

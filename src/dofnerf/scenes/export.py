@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,29 @@ from dofnerf.scenes.source import Source
 POINTS = "points.ply"
 
 
-def write_transforms(scene: Scene, folder: Path | str, overwrite: bool = False) -> Path:
-    """Write pictures, points and transforms.json into `folder`; returns the JSON's path. Pictures become PNG, depth .npy."""
+def write_transforms(
+    scene: Scene,
+    folder: Path | str,
+    overwrite: bool = False,
+    resume: bool = False,
+    track: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> Path:
+    """Write pictures, points and transforms.json into `folder`; returns the JSON's path. Pictures become PNG, depth .npy.
+
+    With `resume`, pictures and depth maps that are there already are kept, and not even loaded. `track` wraps the loop over
+    views: a progress bar.
+    """
     folder = Path(folder)
     target = folder / "transforms.json"
-    if target.exists() and not overwrite:
+    if target.exists() and not (overwrite or resume):
         raise FileExistsError(f"{target}: exists; choose another folder or allow overwriting")
-    names = _stems(scene)
+    names = stems(scene)
     shared = _shared_intrinsics(scene)
-    entries = [_entry(scene, i, names[i], folder, shared) for i in range(len(scene))]
+    entries = []
+    for i in track(range(len(scene))):
+        entry = _entry(scene, i, names[i], shared)
+        _write_files(scene, i, entry, folder, resume)
+        entries.append(entry)
     width, height = scene.size
     data: dict[str, Any] = {"camera_model": "OPENCV", "w": width, "h": height, **shared, "near": scene.near, "far": scene.far}
     if scene.points is not None:
@@ -38,32 +53,41 @@ def write_transforms(scene: Scene, folder: Path | str, overwrite: bool = False) 
     return target
 
 
-def _entry(scene: Scene, i: int, name: str, folder: Path, shared: dict[str, float]) -> dict[str, Any]:
+def _entry(scene: Scene, i: int, name: str, shared: dict[str, float]) -> dict[str, Any]:
     frame = scene.frames[i]
-    files: dict[Source, str] = {}
-    entry: dict[str, Any] = {}
-    for key, source in (("sharp", frame.sharp), ("near", frame.near), ("far", frame.far)):
+    entry: dict[str, Any] = {"file_path": f"images/{name}.png"}
+    for key in ("sharp", "near", "far"):
+        source = getattr(frame, key)
         if source is not None:
-            entry[f"{key}_file_path"] = files[source] = f"{key}/{name}.png"
-    photo = files.setdefault(frame.photo, f"images/{name}.png")
-    for source, file in files.items():
-        write_image(folder / file, scene.picture(i, source))
-    entry = {"file_path": photo, **entry}
+            entry[f"{key}_file_path"] = f"{key}/{name}.png"
+            if source == frame.photo:
+                entry["file_path"] = entry[f"{key}_file_path"]
     if frame.depth is not None:
         entry["depth_file_path"] = f"depth/{name}.npy"
-        write_map(folder / entry["depth_file_path"], scene.picture(i, frame.depth))
     for key, lens in (("lens", frame.lens), ("near_lens", frame.near_lens), ("far_lens", frame.far_lens)):
         if lens is not None:
             entry[key] = _lens(lens)
     if frame.bounds is not None:
         entry["near"], entry["far"] = frame.bounds
     if frame.seen is not None and scene.points is not None:
-        error = scene.points.error[frame.seen] if frame.seen_error is None else frame.seen_error
         entry["visible_file_path"] = f"visible/{name}.npy"
-        write_map(folder / entry["visible_file_path"], np.stack([frame.seen, error], axis=1))
     entry |= {key: value for key, value in _intrinsics(frame).items() if key not in shared}
     entry["transform_matrix"] = [*frame.camera.camera_to_world.tolist(), [0.0, 0.0, 0.0, 1.0]]
     return entry
+
+
+def _write_files(scene: Scene, i: int, entry: dict[str, Any], folder: Path, resume: bool) -> None:
+    frame = scene.frames[i]
+    files: dict[str, Source | None] = {entry["file_path"]: frame.photo}
+    files |= {entry[f"{key}_file_path"]: getattr(frame, key) for key in ("sharp", "near", "far") if f"{key}_file_path" in entry}
+    for file, source in files.items():
+        if source is not None and not (resume and (folder / file).exists()):
+            write_image(folder / file, scene.picture(i, source))
+    if frame.depth is not None and not (resume and (folder / entry["depth_file_path"]).exists()):
+        write_map(folder / entry["depth_file_path"], scene.picture(i, frame.depth))
+    if frame.seen is not None and scene.points is not None:
+        error = scene.points.error[frame.seen] if frame.seen_error is None else frame.seen_error
+        write_map(folder / entry["visible_file_path"], np.stack([frame.seen, error], axis=1))
 
 
 def _lens(lens: Lens) -> dict[str, float | None]:
@@ -81,7 +105,7 @@ def _shared_intrinsics(scene: Scene) -> dict[str, float]:
     return {key: value for key, value in first.items() if all(other[key] == value for other in rest)}
 
 
-def _stems(scene: Scene) -> list[str]:
+def stems(scene: Scene) -> list[str]:
     """File names for the views: their own where these differ, else numbers."""
     stems = [Path(frame.name).stem for frame in scene.frames]
     plain = all(stem and stem.isprintable() and "." not in stem and "\\" not in stem for stem in stems)

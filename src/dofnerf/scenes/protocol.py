@@ -7,7 +7,7 @@ on every ninth view against the all-in-focus photo.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ Mix = Literal["auto", "photo", "near-far", "far-near", "random", "aperture", "ne
 
 @dataclass(frozen=True)
 class GridOptions:
-    """How to read a light field; see lightfield.py."""
+    """How to read a light field; see docs/formats.md."""
 
     lens_views: float = 2.0
     """Radius of the synthetic lens, in views."""
@@ -53,7 +53,7 @@ class ReadOptions:
     """Keep downscaled photos as images_N in the scene's folder. Otherwise nothing is ever written there."""
     use_pycolmap: bool = False
     """Let pycolmap, in a process of its own, read COLMAP models in place of our own reader."""
-    grid: GridOptions = GridOptions()
+    grid: GridOptions = field(default_factory=GridOptions)
 
 
 @dataclass(frozen=True)

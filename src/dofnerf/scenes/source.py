@@ -20,10 +20,12 @@ GAMMA = 2.2
 
 
 class Source(Protocol):
-    """Anything that can say what it is and load a picture."""
+    """Anything that can say what it is and load a picture; equal sources load the same."""
 
     @property
     def label(self) -> str: ...
+
+    def __hash__(self) -> int: ...
 
     def load(self) -> np.ndarray: ...
 

@@ -28,7 +28,7 @@ class LensConfig:
     aperture: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: automatic)")] = None
     """Aperture in pixels × scene units: the blur radius in pixels is aperture × |1/focus − 1/depth|. Half of the paper's K."""
     fstop: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
-    """The f-number instead, such as 1.8. Needs --focal-length, and depth in metres."""
+    """The f-number instead, such as 1.8. Needs --focal-length, and depth in metres, far beyond the focal length."""
     focal_length: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
     """Focal length of the lens for --fstop, in millimetres."""
     sensor_width: float = 36.0

@@ -24,22 +24,22 @@ class VirtualLens:
         self.kernel = kernel
         self.light = light
         self.linear = picture.linear
+        self.curve: Curve = 1.0 if picture.linear else light
         self.image = torch.from_numpy(picture.image)
         self.disparity = torch.from_numpy(picture.disparity)
         if isinstance(layers, int):
-            layers = split_layers(self.image, self.disparity, layers) if layers > 1 else None
+            layers = split_layers(self.image, self.disparity, layers, light=self.curve) if layers > 1 else None
         self.layers = layers
 
     def photograph(self, aperture: float, focus_disparity: float) -> np.ndarray:
         """The picture (H, W, 3) through this aperture (pixels × scene units), in the same light as it came."""
-        curve = 1.0 if self.linear else self.light
         if aperture == 0:
             return self.image.numpy()
         if self.layers is None:
             radius = coc_radius_from_disparity(self.disparity, aperture, focus_disparity)
-            return scatter(self.image, radius, self.kernel, curve).numpy()
+            return scatter(self.image, radius, self.kernel, self.curve).numpy()
         radius = coc_radius_from_disparity(self.layers.disparity, aperture, focus_disparity)
-        return scatter_layers(self.layers.colour, self.layers.alpha, radius, self.kernel, curve).numpy()
+        return scatter_layers(self.layers.colour, self.layers.alpha, radius, self.kernel, self.curve).numpy()
 
     def shown(self, photograph: np.ndarray, linear: bool = False) -> np.ndarray:
         """A photograph in display values, or in linear light for an EXR."""

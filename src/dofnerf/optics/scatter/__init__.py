@@ -94,8 +94,16 @@ def _has_triton() -> bool:
 def _check(values: Tensor, coc_radius: Tensor) -> None:
     if values.ndim < 3:
         raise ValueError(f"a picture has the shape (…, H, W, C), found {tuple(values.shape)}")
-    if coc_radius.shape[-2:] != values.shape[-3:-1]:
-        raise ValueError(f"coc_radius {tuple(coc_radius.shape)} does not fit a picture of {tuple(values.shape)}")
+    if 0 in values.shape[-3:]:
+        raise ValueError(f"a picture has at least one pixel and one channel, found {tuple(values.shape)}")
+    wanted, found = values.shape[:-1], coc_radius.shape
+    padded = (1,) * (len(wanted) - len(found)) + tuple(found)
+    if (
+        found[-2:] != wanted[-2:]
+        or len(padded) != len(wanted)
+        or any(f not in (1, w) for f, w in zip(padded, wanted, strict=True))
+    ):
+        raise ValueError(f"coc_radius {tuple(found)} does not fit a picture of {tuple(values.shape)}")
     if not values.is_floating_point() or values.dtype != coc_radius.dtype or values.device != coc_radius.device:
         raise ValueError(
             f"picture and coc_radius must be floats of one type on one device, found {values.dtype} on {values.device} "

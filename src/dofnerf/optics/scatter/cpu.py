@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from dofnerf.kernels import run_jobs
 from dofnerf.optics.aperture import Kernel
 from dofnerf.optics.scatter.cpu_kernels import backward_rows, forward_rows, suffix_rows
+from dofnerf.optics.scatter.jobs import run_jobs
 
 CHANNELS = 4  # the kernels work on groups of four: colour and weight, one AVX register of float64
 
@@ -37,15 +38,20 @@ class _Accumulate(torch.autograd.Function):
         ctx.kernel = kernel
         height, width = radius.shape[1:]
         out = torch.empty_like(values, memory_format=torch.contiguous_format)
-        light = np.empty((height, width, CHANNELS), dtype=np.float32)
+        light = np.empty((0 if values.shape[-1] == CHANNELS else height, width, CHANNELS), dtype=np.float32)
         for b in range(len(radius)):
             blur = _blur(radius[b], kernel)
             for group in _groups(values):
-                run_jobs(forward_rows, height, (_four(values[b], group), *blur, light))
-                out[b, ..., group] = torch.from_numpy(light)[..., : group.stop - group.start]
+                whole = group.stop - group.start == values.shape[-1] == CHANNELS
+                target = out[b].numpy() if whole else light
+                # Every band works out the footprints of all sources that reach it: bands thinner than a disc would pay twice.
+                run_jobs(forward_rows, height, (_four(values[b], group), *blur, target), least=int(blur[0].max()) + 1)
+                if not whole:
+                    out[b, ..., group] = torch.from_numpy(light)[..., : group.stop - group.start]
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         values, radius = ctx.saved_tensors
         height, width = radius.shape[1:]
@@ -76,5 +82,5 @@ def _groups(values: Tensor) -> list[slice]:
 def _four(values: Tensor, group: slice) -> np.ndarray:
     """At most four channels as contiguous float32 (H, W, 4), padded with zeros."""
     picked = values.detach()[..., group]
-    padded = torch.nn.functional.pad(picked, (0, CHANNELS - picked.shape[-1]))
-    return np.ascontiguousarray(padded.numpy())
+    missing = CHANNELS - picked.shape[-1]
+    return np.ascontiguousarray((torch.nn.functional.pad(picked, (0, missing)) if missing else picked).numpy())

@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture(scope="session")
 def captures() -> Path:
     """The folder of real captures, or a skip."""
-    folder = Path(os.environ.get("DOFNERF_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
+    folder = Path(os.environ.get("DOFNERF_DATA", Path(__file__).parents[1] / ".." / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip("no real captures; set DOFNERF_DATA to a folder with fern, flower, room, drinks and tarot")
     return folder

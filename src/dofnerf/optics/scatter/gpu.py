@@ -1,0 +1,131 @@
+"""Scatter on CUDA, in triton. The same kernels run without a GPU in triton's interpreter (TRITON_INTERPRET=1 before import).
+
+As in the reference, out = Σ edge(k·r − l) · light with light = values / norm(r), and PyTorch differentiates the division. A
+program owns a square tile of pixels and gathers: forward, they are targets, and it visits the offsets from which some source
+reaches them; backward, they are sources, and it visits the offsets that they reach. No two programs write to one place, so
+there are no atomics and every run gives the same bits.
+
+An offset (row, column) always points from source to target. All pixels of a tile take it together, so reach and length are
+scalars. The cost is O(r²) per pixel with r the largest radius *that reaches the tile*: sharp tiles far from blur cost little.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from dofnerf.optics.aperture import RIM, Kernel
+from dofnerf.optics.scatter.gpu_kernels import (
+    CHUNK,
+    GROUP,
+    TILE,
+    WARPS,
+    JITFunction,
+    backward_kernel,
+    boxes_kernel,
+    cdiv,
+    forward_kernel,
+    lattice_sum_kernel,
+)
+
+
+def accumulate(values: Tensor, radius: Tensor, kernel: Kernel) -> Tensor:
+    """As reference.accumulate, for float32 on CUDA."""
+    on_gpu = values.device.type == "cuda" and radius.device == values.device
+    if not (on_gpu or _interpreted()) or values.dtype != torch.float32 or radius.dtype != torch.float32:
+        raise ValueError(f"the gpu backend takes float32 on CUDA, found {values.dtype} on {values.device}")
+    norm = radius * radius + 0.2 if kernel.norm == "paper" else _UnitNorm.apply(radius, kernel)
+    channels = values.shape[-1]
+    light = torch.nn.functional.pad(values / norm[..., None], (0, -channels % GROUP))
+    return _Gather.apply(light, radius, kernel)[..., :channels]
+
+
+class _Gather(torch.autograd.Function):
+    """out_j = Σ_i edge(k_ij·r_i − l_ij) · light_i, for a multiple of GROUP channels."""
+
+    @staticmethod
+    def forward(ctx: Any, light: Tensor, radius: Tensor, kernel: Kernel) -> Tensor:
+        light, radius = light.contiguous(), radius.contiguous()
+        ctx.save_for_backward(light, radius)
+        ctx.kernel = kernel
+        out = torch.zeros_like(light)
+        if light.numel() == 0:
+            return out
+        height, width, channels = light.shape[1:]
+        with _on(light):
+            boxes = offset_boxes(radius)
+            forward_kernel[(len(boxes) * (channels // GROUP),)](
+                light, radius, boxes, out, *_blades(kernel, light.device), height, width, channels, kernel.blades, TILE, GROUP,
+                num_warps=WARPS,
+            )  # fmt: skip
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        light, radius = ctx.saved_tensors
+        batch, height, width, channels = light.shape
+        groups = channels // GROUP
+        tiles = cdiv(height, TILE) * cdiv(width, TILE)
+        grad_light = torch.zeros_like(light)
+        grad_radius = radius.new_zeros((groups, *radius.shape))
+        if light.numel() > 0:
+            with _on(light):
+                backward_kernel[(batch * groups * tiles,)](
+                    light, radius, grads[0].contiguous(), grad_light, grad_radius, *_blades(ctx.kernel, light.device),
+                    batch, height, width, channels, ctx.kernel.blades, TILE, GROUP, num_warps=WARPS,
+                )  # fmt: skip
+        return grad_light, grad_radius.sum(dim=0), None
+
+
+class _UnitNorm(torch.autograd.Function):
+    """N(r) = Σ edge(k·r − l) over the whole pixel lattice."""
+
+    @staticmethod
+    def forward(ctx: Any, radius: Tensor, kernel: Kernel) -> Tensor:
+        radius = radius.contiguous()
+        total, slope = torch.empty_like(radius), torch.empty_like(radius)
+        ctx.save_for_backward(slope)
+        block = TILE * TILE
+        if radius.numel() > 0:
+            with _on(radius):
+                lattice_sum_kernel[(cdiv(radius.numel(), block),)](
+                    radius, total, slope, radius.numel(), *_blades(kernel, radius.device), kernel.blades, block, CHUNK,
+                    num_warps=4,
+                )  # fmt: skip
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (slope,) = ctx.saved_tensors
+        return grads[0] * slope, None
+
+
+def offset_boxes(radius: Tensor) -> Tensor:
+    """Which offsets can bring light to each tile of targets: radius (B, H, W) → (tiles, 5), see `boxes_kernel`."""
+    largest = torch.nn.functional.max_pool2d(radius[:, None], TILE, ceil_mode=True).contiguous()
+    boxes = torch.empty((largest.numel(), 5), dtype=torch.int32, device=radius.device)
+    across = int((float(largest.max()) + RIM) / TILE) + 1  # from how many tiles away light may come
+    boxes_kernel[(len(boxes),)](largest, boxes, *largest.shape[2:], across, TILE, CHUNK, num_warps=1)
+    return boxes
+
+
+@lru_cache(maxsize=64)
+def _blades(kernel: Kernel, device: torch.device) -> tuple[Tensor, float]:
+    """Blade normals (n, 2) float32 on the device, and the apothem."""
+    return kernel.blade_normals().to(device, torch.float32), kernel.apothem
+
+
+def _on(tensor: Tensor) -> AbstractContextManager:
+    """triton launches on the current device, which need not be the tensor's."""
+    return torch.cuda.device(tensor.device) if tensor.device.type == "cuda" else nullcontext()
+
+
+def _interpreted() -> bool:
+    return not isinstance(forward_kernel, JITFunction)

@@ -1,0 +1,263 @@
+"""The triton backend against the reference.
+
+Whether triton compiles or interprets is settled when the kernels are defined: once, for the whole process. So the interpreter
+lives in a process of its own, started with TRITON_INTERPRET=1 and fed from here. This process stays free to import triton as it
+is, to run the kernels on a GPU if there is one, and to be a pytest-xdist worker with other tests before and after.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from dofnerf.optics.aperture import Kernel
+from dofnerf.optics.lens import LearnedLens
+from dofnerf.optics.scatter import accumulate, reference, scatter
+from dofnerf.optics.thin_lens import coc_radius
+
+pytest.importorskip("triton", reason="the gpu backend needs triton: pip install dofnerf[gpu]")
+
+KERNELS = [Kernel(blades, rotation, norm) for blades, rotation in ((0, 0.0), (5, 0.3), (6, 1.1)) for norm in ("paper", "unit")]
+on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+compiling = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="TRITON_INTERPRET is set for this process")
+
+
+@contextmanager
+def new_process(**environment: str) -> Iterator[Callable[..., Any]]:
+    """Gives a function that calls functions of this module in a fresh process with these variables set."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            pool.submit(os.getpid).result()  # the process starts, and takes the environment with it, here
+        yield lambda function, *arguments: pool.submit(function, *arguments).result()
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[Callable[..., Any]]:
+    with new_process(TRITON_INTERPRET="1") as call:
+        yield call
+
+
+def gradients(values: Tensor, radius: Tensor, kernel: Kernel, seen: Tensor, backend: str = "gpu") -> tuple[Tensor, ...]:
+    """out, ∂values and ∂radius, for the gradient `seen` of out."""
+    values, radius = values.detach().requires_grad_(), radius.detach().requires_grad_()
+    if backend == "gpu":
+        from dofnerf.optics.scatter import gpu
+
+        out = gpu.accumulate(values, radius, kernel)
+    else:
+        out = reference.accumulate(values, radius, kernel)
+    out.backward(seen)
+    assert values.grad is not None and radius.grad is not None
+    return out.detach(), values.grad, radius.grad
+
+
+def picture(shape: tuple[int, ...], largest: float, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """values, radius (a third of it 0, a third below a pixel, one pixel at the largest), and a gradient of the sum."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.rand(shape, generator=generator)
+    radius = torch.rand(shape[:-1], generator=generator)
+    flat = radius.view(-1)
+    flat[0::3] *= min(largest, 3.0)
+    flat[1::3] = 0
+    flat[-1] = largest
+    return values, radius, torch.randn(shape, generator=generator)
+
+
+def assert_agree(found: tuple[Tensor, ...], case: tuple[Tensor, Tensor, Tensor], kernel: Kernel) -> None:
+    values, radius, seen = (tensor.double().cpu() for tensor in case)
+    expected = gradients(values, radius, kernel, seen, "reference")
+    for name, tolerance, a, b in zip(("out", "∂values", "∂radius"), (1e-5, 1e-4, 1e-4), found, expected, strict=True):
+        assert a.dtype == torch.float32 and a.shape == b.shape
+        scale = float(b.abs().max())
+        assert torch.allclose(a.double().cpu(), b, rtol=tolerance, atol=tolerance * scale), name
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_agrees_with_the_reference(interpreter: Callable, kernel: Kernel) -> None:
+    case = picture((1, 5, 6, 4), largest=9.0)  # larger than the picture
+    assert_agree(interpreter(gradients, *case[:2], kernel, case[2]), case, kernel)
+
+
+@pytest.mark.parametrize(
+    ("shape", "largest", "kernel"),
+    [
+        ((1, 1, 1, 3), 2.5, Kernel(5, 0.3, "unit")),
+        ((1, 1, 1, 1), 0.0, Kernel()),
+        ((1, 1, 11, 3), 3.2, Kernel(6, 1.1)),
+        ((1, 11, 1, 3), 3.2, Kernel(norm="unit")),
+        ((2, 3, 9, 5), 1.3, Kernel(5, 0.3)),  # two tiles, two pictures, two groups of channels
+        ((2, 9, 3, 4), 0.0, Kernel(norm="unit")),
+    ],
+    ids=str,
+)
+def test_odd_shapes(interpreter: Callable, shape: tuple[int, ...], largest: float, kernel: Kernel) -> None:
+    case = picture(shape, largest)
+    assert_agree(interpreter(gradients, *case[:2], kernel, case[2]), case, kernel)
+
+
+def find_lens(image: Tensor, depth: Tensor, photo: Tensor) -> list[float]:
+    """Aperture and focus depth by gradient descent through the gpu backend, from 2 and 2.9."""
+    lens = LearnedLens(1, 1.5, 5.0, aperture=2.0, focus_disparity=1 / 2.9)
+    optimizer = torch.optim.LBFGS(lens.parameters(), max_iter=14, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        error = (scatter(image, lens.coc_radius(depth, photo=0), backend="gpu") - photo).square().sum()
+        error.backward()
+        return error
+
+    optimizer.step(loss)
+    return [lens.aperture.item(), lens.focus_depth.item()]
+
+
+def test_gradient_descent_finds_the_lens(interpreter: Callable) -> None:
+    image = torch.rand(6, 12, 3, generator=torch.Generator().manual_seed(2))
+    depth = torch.linspace(1.5, 5.0, 12).expand(6, 12).contiguous()
+    photo = scatter(image, coc_radius(depth, 4.0, 1 / 2.5), backend="reference")
+    aperture, focus = interpreter(find_lens, image, depth, photo)
+    assert aperture == pytest.approx(4.0, rel=0.01)
+    assert focus == pytest.approx(2.5, rel=0.01)
+
+
+def test_one_blurred_pixel_reaches_far_tiles_and_spares_the_rest(interpreter: Callable) -> None:
+    values, radius, seen = picture((1, 2, 25, 4), largest=0.0)
+    radius.zero_()
+    radius[0, 1, 3] = 9.5
+    assert_agree(interpreter(gradients, values, radius, Kernel(), seen), (values, radius, seen), Kernel())
+    boxes = interpreter(boxes_of, radius)
+    left_to_right = boxes[:, 3] - boxes[:, 2]  # columns of offsets less one, of the four tiles side by side
+    assert left_to_right[1] > 2 and left_to_right[3] == 2  # the far tile is sharp: a source touches its neighbours only
+
+
+def boxes_of(radius: Tensor) -> Tensor:
+    from dofnerf.optics.scatter import gpu
+
+    return gpu.offset_boxes(radius)
+
+
+def test_runs_give_the_same_bits(interpreter: Callable) -> None:
+    values, radius, seen = picture((1, 3, 4, 4), largest=2.0)
+    first, second = (interpreter(gradients, values, radius, Kernel(), seen) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_strided_and_empty_pictures(interpreter: Callable) -> None:
+    values, radius, seen = picture((1, 4, 3, 4), largest=1.5)
+    turned = values.transpose(1, 2), radius.transpose(1, 2), seen.transpose(1, 2)
+    assert_agree(interpreter(gradients, *turned[:2], Kernel(), turned[2]), turned, Kernel())
+    for shape in ((0, 3, 3, 4), (1, 0, 3, 4), (1, 3, 3, 0)):
+        ones, radius = torch.ones(shape), torch.ones(shape[:-1])
+        out, by_values, by_radius = interpreter(gradients, ones, radius, Kernel(norm="unit"), ones)
+        assert out.shape == by_values.shape == shape and not by_radius.any()
+
+
+def test_is_reached_through_the_public_op(interpreter: Callable) -> None:
+    values, radius, _ = picture((4, 5, 3), largest=1.8)
+    found = interpreter(scatter, values, -radius, Kernel(), 2.2, "gpu")
+    assert torch.allclose(found, scatter(values, radius, backend="reference"), rtol=1e-5, atol=1e-5)
+
+
+@compiling
+def test_takes_only_float32_on_cuda() -> None:
+    values, radius, _ = picture((1, 2, 2, 3), largest=1.0)
+    with pytest.raises(ValueError, match=r"float32 on CUDA, found torch\.float32 on cpu"):
+        accumulate(values, radius, backend="gpu")
+
+
+def test_says_how_to_get_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = importlib.import_module("dofnerf.optics.scatter")  # the name is also that of its function
+
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.delitem(sys.modules, "dofnerf.optics.scatter.gpu", raising=False)
+    monkeypatch.delitem(sys.modules, "dofnerf.optics.scatter.gpu_kernels", raising=False)
+    monkeypatch.delattr(package, "gpu", raising=False)
+    with pytest.raises(ValueError, match=r"pip install dofnerf\[gpu\]"):
+        accumulate(torch.ones(2, 2, 3), torch.ones(2, 2), backend="gpu")
+
+
+class StandInDriver:
+    """Tells triton that there is a GPU, so that it compiles for it. Nothing can run."""
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", 80, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, _: int) -> int:
+        return 0
+
+
+class CompileOnly:
+    """Stands in for a kernel: a launch compiles it for the arguments at hand and keeps the assembly."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+        self.assembly: list[str] = []
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable:
+        return lambda *args, **kwargs: self.assembly.append(self.kernel.warmup(*args, grid=grid, **kwargs).asm["ptx"])
+
+
+def compile_for_cuda() -> dict[str, list[str]]:
+    """The assembly of every kernel that `accumulate` and its gradient launch. Spoils triton for the rest of the process."""
+    from triton.runtime import driver
+
+    from dofnerf.optics.scatter import gpu
+
+    driver.set_active(StandInDriver())
+    kernels = {
+        name: CompileOnly(getattr(gpu, name))
+        for name in ("boxes_kernel", "forward_kernel", "backward_kernel", "lattice_sum_kernel")
+    }
+    for name, kernel in kernels.items():
+        setattr(gpu, name, kernel)  # not a JITFunction, so `accumulate` takes the CPU's tensors too
+    values, radius, seen = picture((1, 16, 20, 4), largest=3.0)
+    gradients(values, radius, Kernel(5, 0.3, "unit"), seen)
+    gradients(values[:, :1, :1], radius[:, :1, :1], Kernel(), seen[:, :1, :1])  # triton makes sizes of 1 constants
+    return {name: kernel.assembly for name, kernel in kernels.items()}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the kernels run on the CUDA device instead")
+def test_compiles_for_cuda_where_there_is_none(tmp_path: Path) -> None:
+    """The interpreter takes more of Python than the compiler does."""
+    with new_process(TRITON_INTERPRET="0", TRITON_CACHE_DIR=str(tmp_path)) as call:
+        assembly = call(compile_for_cuda)
+    assert {name: len(texts) for name, texts in assembly.items()} == {
+        "boxes_kernel": 2,
+        "forward_kernel": 2,
+        "backward_kernel": 2,
+        "lattice_sum_kernel": 1,
+    }
+    assert not any(re.search(r"\b(atom|red)\.", text) for texts in assembly.values() for text in texts)  # deterministic
+
+
+@on_cuda
+@compiling
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "largest"), [((2, 67, 93, 4), 12.0), ((1, 24, 24, 3), 40.0), ((1, 1, 301, 5), 25.0)], ids=str
+)
+def test_agrees_on_cuda(shape: tuple[int, ...], largest: float, kernel: Kernel) -> None:
+    case = picture(shape, largest)
+    values, radius, seen = (tensor.cuda() for tensor in case)
+    found = gradients(values, radius, kernel, seen)
+    again = gradients(values, radius, kernel, seen)
+    assert all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
+    assert_agree(found, case, kernel)
