@@ -37,37 +37,70 @@ class SmallView:
 
 @torch.no_grad()
 def search_lens(
-    lens: LearnedLens, views: list[SmallView], light: Curve = 2.2, aperture: bool = True, focus: bool = True
+    lens: LearnedLens,
+    views: list[SmallView],
+    light: Curve = 2.2,
+    aperture: bool = True,
+    focus: bool = True,
+    coarse: bool = True,
 ) -> None:
-    """Set the lens's values to the best found; one of the two stays as it is if it is not to be learned."""
-    largest = _LARGEST * lens.max_aperture
-    smallest = _SMALLEST_BLUR / (lens.focus_high - lens.focus_low)
-    margin = 0.02 * (lens.focus_high - lens.focus_low)
-    low, high = lens.focus_low + margin, lens.focus_high - margin
-    apertures, focuses = lens.aperture.tolist(), lens.focus_disparity.tolist()
-    groups = lens.groups.tolist()
-    ratio, width = (largest / smallest) ** (1 / (_COARSE[0] - 1)), (high - low) / (_COARSE[1] - 1)
-    for turn in range(_ROUNDS):
-        if turn == 0:
-            wide = torch.logspace(0, 1, _COARSE[0], base=largest / smallest).mul(smallest).tolist()
-            deep = torch.linspace(low, high, _COARSE[1]).tolist()
+    """Set the lens's values to the best found; one of the two stays as it is if it is not to be learned.
+
+    Without `coarse` the search keeps to the neighbourhood of what the lens holds.
+    """
+    bounds = Bounds.of(lens)
+    apertures, focuses, groups = lens.aperture.tolist(), lens.focus_disparity.tolist(), lens.groups.tolist()
+    ratio, width = bounds.ratio, bounds.width
+    for turn in range(0 if coarse else 1, _ROUNDS):
         for group in sorted(set(groups)):
             members = [i for i, g in enumerate(groups) if g == group]
-            now = apertures[members[0]]
-            if turn:
-                wide = [min(now * ratio**k, largest) for k in (-1, 1)]
-            tried = [now, *wide] if aperture else [now]
+            tried = bounds.apertures(apertures[members[0]], ratio if turn else 0) if aperture else [apertures[members[0]]]
             best = []
             for i in members:
-                if turn:
-                    deep = [min(max(focuses[i] + k * width, low), high) for k in (-1, 1)]
-                best.append(_best_focus(views[i], tried, [focuses[i], *deep] if focus else [focuses[i]], light))
+                places = bounds.focuses(focuses[i], width if turn else 0) if focus else [focuses[i]]
+                best.append(_best_focus(views[i], tried, places, light))
             totals = torch.tensor([[error for error, _ in row] for row in best]).sum(0)
             chosen = int(totals.argmin())
             for i, row in zip(members, best, strict=True):
                 apertures[i], focuses[i] = tried[chosen], row[chosen][1]
         ratio, width = ratio**0.5, width / 2
     _set(lens, apertures, focuses)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Apertures `smallest` to `largest` in steps of a factor, focus disparities `low` to `high` in equal steps."""
+
+    smallest: float
+    largest: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, lens: LearnedLens) -> Bounds:
+        low, high = (float(end) for end in lens.focus_range)
+        margin = 0.02 * (high - low)
+        return cls(_SMALLEST_BLUR / (high - low), _LARGEST * float(lens.max_aperture), low + margin, high - margin)
+
+    @property
+    def ratio(self) -> float:
+        return (self.largest / self.smallest) ** (1 / (_COARSE[0] - 1))
+
+    @property
+    def width(self) -> float:
+        return (self.high - self.low) / (_COARSE[1] - 1)
+
+    def apertures(self, now: float, ratio: float) -> list[float]:
+        """What is there and its neighbours at a `ratio`; with ratio 0, what is there and the whole range."""
+        if not ratio:
+            return [now, *(self.smallest * self.ratio**k for k in range(_COARSE[0]))]
+        return [now, *(min(max(now * ratio**k, self.smallest), self.largest) for k in (-1, 1))]
+
+    def focuses(self, now: float, width: float) -> list[float]:
+        """The same for focus disparities, neighbours at a `width`."""
+        if not width:
+            return [now, *(self.low + self.width * k for k in range(_COARSE[1]))]
+        return [now, *(min(max(now + k * width, self.low), self.high) for k in (-1, 1))]
 
 
 def _best_focus(view: SmallView, apertures: list[float], focuses: list[float], light: Curve) -> list[tuple[float, float]]:
@@ -84,8 +117,8 @@ def _best_focus(view: SmallView, apertures: list[float], focuses: list[float], l
 
 
 def _set(lens: LearnedLens, apertures: list[float], focuses: list[float]) -> None:
-    device = lens.raw_aperture.device
-    fresh = torch.tensor(apertures, device=device) / lens.max_aperture
+    fresh = torch.tensor(apertures, device=lens.raw_focus.device) / lens.max_aperture
     lens.raw_aperture[lens.groups] = torch.logit(fresh, eps=1e-4)
-    share = (torch.tensor(focuses, device=device) - lens.focus_low) / (lens.focus_high - lens.focus_low)
+    low, high = lens.focus_range
+    share = (torch.tensor(focuses, device=lens.raw_focus.device) - low) / (high - low)
     lens.raw_focus.copy_(torch.logit(share, eps=1e-4))

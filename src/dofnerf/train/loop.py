@@ -72,7 +72,7 @@ def one_step(learner: Learner, steps: VolumeSteps) -> Outcome:
     if step % config.rates.refresh_every == 0:
         learner.model.refresh(REFRESH, learner.generator)
     if step in searches(learner):
-        find_lens(learner, steps)
+        find_lens(learner, steps, coarse=step == config.steps.pinhole_steps)
     steps.disparity = learner.in_focus
     outcome = steps(config.steps.stage_of(step), learner.generator)
     learner.update(outcome)
@@ -88,8 +88,8 @@ def searches(learner: Learner) -> set[int]:
     return {steps.pinhole_steps, *(steps.pinhole_steps + round(share * with_lens) for share in lens.refits)}
 
 
-def find_lens(learner: Learner, steps: VolumeSteps) -> None:
-    """Search for every photo's lens with the field as it is now; remember where things are, for pixels in focus."""
+def find_lens(learner: Learner, steps: VolumeSteps, coarse: bool) -> None:
+    """Search for every photo's lens with the field as it is now, everywhere or nearby; note where things are."""
     config, data = learner.config.lens, steps.data
     views = []
     for camera, photo in zip(data.cameras, data.photos, strict=True):
@@ -100,7 +100,7 @@ def find_lens(learner: Learner, steps: VolumeSteps) -> None:
             raise NotFinite("the field gave a colour or a depth that is not a number")
         small = torch.from_numpy(resize(photo.cpu().numpy(), width, height)).to(photo)
         views.append(SmallView(shown.image, shown.disparity, small, width / camera.width))
-    search_lens(learner.lens, views, config.light, config.learn_aperture, config.learn_focus)
+    search_lens(learner.lens, views, config.light, config.learn_aperture, config.learn_focus, coarse)
     learner.lens_adam.forget()
     if config.in_focus:
         learner.in_focus = torch.stack([view.disparity for view in views])
