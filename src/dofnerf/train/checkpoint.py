@@ -55,6 +55,7 @@ def unpack(packed: bytes, device: torch.device | str = "cpu", label: str = "chec
         tensors = safetensors.torch.load(packed)
         _compare(tensors, config, setting)
         learner = Learner(config, setting, device)
+        _compare_all(tensors, learner, standing)
         learner.restore(tensors, standing)
     except (ValueError, KeyError, RuntimeError, IndexError, safetensors.SafetensorError) as error:
         line = " ".join(str(error).split())[:160]
@@ -94,3 +95,15 @@ def _compare(tensors: dict[str, torch.Tensor], config: TrainConfig, setting: Set
             raise ValueError(f"{name} should have shape {shape}, found {found}")
     if not len(setting.focal) == len(setting.f_numbers) == len(setting.groups) == count:
         raise ValueError(f"{count} photos, but not as many focal lengths, f-numbers and groups")
+
+
+def _compare_all(tensors: dict[str, torch.Tensor], learner: Learner, standing: Standing) -> None:
+    """Refuse a state that lacks a part, or has one of another shape."""
+    wanted = {name: value.shape for name, value in learner.tensors().items()}
+    if standing.step:
+        for index, value in enumerate(learner.model.parameters()):
+            wanted |= {f"adam.{index}.exp_avg": value.shape, f"adam.{index}.exp_avg_sq": value.shape}
+            wanted |= {f"adam.{index}.step": torch.Size()}
+    for name, shape in wanted.items():
+        if name not in tensors or tensors[name].shape != shape:
+            raise ValueError(f"{name} is missing or has another shape")

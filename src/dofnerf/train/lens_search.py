@@ -17,7 +17,7 @@ from dofnerf.optics import LearnedLens, scatter
 from dofnerf.optics.light import Curve
 
 _COARSE = (6, 9)  # apertures, focuses
-_ROUNDS = 3
+_ROUNDS = 4
 _SMALLEST_BLUR = 0.35  # pixels: from one end of the range to the other, the smallest aperture that is tried
 _LARGEST = 0.98  # of the largest aperture: beyond, the logit has no slope left
 
