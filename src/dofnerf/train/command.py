@@ -77,7 +77,7 @@ class LensChanges:
     layers: Count = None
     """Layers of blurred patches: 1 is the paper's blur, more are right at occlusions."""
     in_focus: Number = None
-    """Share of the patch steps that look at pixels in focus instead."""
+    """Share of the patch steps and of the lens rays that goes to pixels in focus, one ray each."""
 
 
 @dataclass(frozen=True)

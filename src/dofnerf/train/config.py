@@ -81,7 +81,7 @@ class LensLearningConfig:
     layers: int = 1
     """Layers of the blurred patches: 1 is the paper's blur, more are right at occlusions too."""
     in_focus: float = 0.0
-    """Share of the patch steps that look at random pixels in focus instead."""
+    """Share of the patch steps, and of the lens rays, that goes to random pixels in focus instead, one ray each."""
     light: Curve = 2.2
     """Gamma of the photos, or srgb: blur adds light."""
 

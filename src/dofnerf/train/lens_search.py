@@ -14,11 +14,13 @@ import torch
 from torch import Tensor
 
 from dofnerf.optics import LearnedLens, scatter
+from dofnerf.optics.aperture import RIM
 from dofnerf.optics.light import Curve
 
 _COARSE = (6, 9)  # apertures, focuses
 _ROUNDS = 4
 _SMALLEST_BLUR = 0.35  # pixels: from one end of the range to the other, the smallest aperture that is tried
+_IN_FOCUS = 0.6  # pixels of blur radius, in the photo
 _LARGEST = 0.98  # of the largest aperture: beyond, the logit has no slope left
 
 
@@ -114,6 +116,21 @@ def _best_focus(view: SmallView, apertures: list[float], focuses: list[float], l
         least = int(torch.stack(errors).argmin())
         found.append((float(errors[least]), focuses[least]))
     return found
+
+
+@torch.no_grad()
+def sharp_pixels(view: SmallView, lens: LearnedLens, photo: int) -> Tensor:
+    """(h, w) uint8: 1 where the photo is in focus and nothing blurred sends light. A ray there needs no lens.
+
+    What lies nearer than the focal plane spills over it; what lies behind does so by a pixel at the most.
+    """
+    signed = lens.aperture[photo] * view.scale * (lens.focus_disparity[photo] - view.disparity)
+    blurred = signed.abs() > _IN_FOCUS * view.scale
+    reached, reach = blurred, RIM * view.scale - signed
+    for far in range(1, int(reach.max()) + 2):
+        sends = (blurred & ((reach > far) | (far == 1))).to(signed)[None, None]
+        reached = reached | (torch.nn.functional.max_pool2d(sends, 2 * far + 1, stride=1, padding=far)[0, 0] > 0)
+    return (~reached).to(torch.uint8)
 
 
 def _set(lens: LearnedLens, apertures: list[float], focuses: list[float]) -> None:

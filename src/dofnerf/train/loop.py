@@ -19,7 +19,7 @@ import torch
 from dofnerf.render import render_view
 from dofnerf.scenes.source import resize
 from dofnerf.train.learner import Learner, Standing
-from dofnerf.train.lens_search import SmallView, search_lens
+from dofnerf.train.lens_search import SmallView, search_lens, sharp_pixels
 from dofnerf.train.steps import NotFinite, Outcome, VolumeSteps
 
 REFRESH = 1 / 8  # of the density grid's cells at a time
@@ -73,7 +73,7 @@ def one_step(learner: Learner, steps: VolumeSteps) -> Outcome:
         learner.model.refresh(REFRESH, learner.generator)
     if step in searches(learner):
         find_lens(learner, steps, coarse=step == config.steps.pinhole_steps)
-    steps.disparity = learner.in_focus
+    steps.in_focus = learner.in_focus
     outcome = steps(config.steps.stage_of(step), learner.generator)
     learner.update(outcome)
     return outcome
@@ -103,7 +103,7 @@ def find_lens(learner: Learner, steps: VolumeSteps, coarse: bool) -> None:
     search_lens(learner.lens, views, config.light, config.learn_aperture, config.learn_focus, coarse)
     learner.lens_adam.forget()
     if config.in_focus:
-        learner.in_focus = torch.stack([view.disparity for view in views])
+        learner.in_focus = torch.stack([sharp_pixels(view, learner.lens, i) for i, view in enumerate(views)])
 
 
 def _recover(learner: Learner, keeper: Keeper, reason: str) -> None:

@@ -3,6 +3,8 @@
 *pinhole*: random rays, one a pixel. *patches*: the rays of a patch, concentrated and scattered (Sec. 4.2), the loss only where
 no light is missing. *lens rays*: random pixels, each the average, in linear light, of a few rays through the lens.
 
+Most of what is sharp lies in pixels that are in focus, where one ray does instead of many: a share of the rays may go there.
+
 An average of few rays is noisy, and the square of noise is loss: it would teach the field to blur whatever is out of focus. So
 the last stage takes two independent averages a and b of each pixel t, and the loss (a − t)(b − t), whose expectation is free of
 the noise.
@@ -33,7 +35,6 @@ from dofnerf.render import (
 from dofnerf.train.config import Stage, TrainConfig
 from dofnerf.train.data import TrainingData
 
-IN_FOCUS = 0.7  # pixels of blur radius
 _LEFT = 4  # pixels from the middle of a patch that always count, however large a blur claims to be
 
 
@@ -52,11 +53,11 @@ class NotFinite(ArithmeticError):
 
 
 class VolumeSteps:
-    """Steps on one scene. `disparity` (M, h, w), if set, tells where photos are in focus."""
+    """Steps on one scene. `in_focus` (M, h, w) of 0 and 1, if set, tells where photos are in focus (h, w: any size)."""
 
     def __init__(self, data: TrainingData, model: VolumeModel, lens: LearnedLens, config: TrainConfig) -> None:
         self.data, self.model, self.lens, self.config = data, model, lens, config
-        self.disparity: Tensor | None = None
+        self.in_focus: Tensor | None = None
 
     def __call__(self, stage: Stage, generator: torch.Generator) -> Outcome:
         if stage == "lens rays":
@@ -64,16 +65,16 @@ class VolumeSteps:
         elif stage == "patches" and not self._look_in_focus(generator):
             outcome = self._patch(generator)
         else:
-            outcome = self._random_rays(generator, in_focus=stage == "patches")
+            outcome = self._random_rays(generator, self.config.steps.rays, in_focus=stage == "patches")
         if self.config.rates.depth_weight and len(self.data.points.photo):
             outcome = outcome._replace(loss=outcome.loss + self.config.rates.depth_weight * self._depth(generator))
         return outcome
 
-    def _random_rays(self, generator: torch.Generator, in_focus: bool = False) -> Outcome:
-        pixels = random_pixels(self.data.numbers, self.data.size, self.config.steps.rays * (4 if in_focus else 1), generator)
+    def _random_rays(self, generator: torch.Generator, count: int, in_focus: bool = False) -> Outcome:
+        pixels = random_pixels(self.data.numbers, self.data.size, count * (4 if in_focus else 1), generator)
         if in_focus:
-            sharp = self._blur_at(pixels).abs() < IN_FOCUS
-            pixels = Pixels(*(part[sharp][: self.config.steps.rays] for part in pixels))
+            sharp = self._is_in_focus(pixels)
+            pixels = Pixels(*(part[sharp][:count] for part in pixels))
         seen = self._see(self.data.rays(pixels.photo, pixels.centres), generator)
         errors = [(one.colour - self._photo(pixels)).square().sum() / max(3 * len(pixels.photo), 1) for one in seen]
         return Outcome(torch.stack(errors).sum(), errors[-1].detach(), len(pixels.photo))
@@ -98,8 +99,9 @@ class VolumeSteps:
         return Outcome(torch.stack(errors).sum(), errors[-1].detach(), len(pixels.row), self.data.numbers[patch.photo][None])
 
     def _lens_rays(self, generator: torch.Generator) -> Outcome:
-        half = self.config.steps.lens_points // 2
-        count = max(1, self.config.steps.rays // (2 * half))
+        half, rays_in_all = self.config.steps.lens_points // 2, self.config.steps.rays
+        share = 0.0 if self.in_focus is None else self.config.lens.in_focus
+        count = max(1, round(rays_in_all * (1 - share)) // (2 * half))
         pixels = random_pixels(self.data.numbers, self.data.size, count, generator)
         places = torch.cat([lens_points((count,), half, generator=generator) for _ in range(2)], dim=1)
         aperture, focus = self.lens.aperture[pixels.photo], self.lens.focus_disparity[pixels.photo]
@@ -108,7 +110,12 @@ class VolumeSteps:
         for one in self._see(rays, generator):
             a, b = (average_light(part, self.config.lens.light) - target for part in one.colour.split(half, dim=1))
             losses.append((a * b).mean())
-        return Outcome(torch.stack(losses).sum(), ((a + b) / 2).detach().square().mean(), 2 * half * count, pixels.photo)
+        outcome = Outcome(torch.stack(losses).sum(), ((a + b) / 2).detach().square().mean(), 2 * half * count, pixels.photo)
+        if not share:
+            return outcome
+        sharp = self._random_rays(generator, rays_in_all - outcome.rays, in_focus=True)
+        loss = (1 - share) * outcome.loss + share * sharp.loss
+        return outcome._replace(loss=loss, rays=outcome.rays + sharp.rays)
 
     def _depth(self, generator: torch.Generator) -> Tensor:
         points = self.data.points
@@ -130,15 +137,13 @@ class VolumeSteps:
 
     def _look_in_focus(self, generator: torch.Generator) -> bool:
         share = self.config.lens.in_focus
-        known = share > 0 and self.disparity is not None
+        known = share > 0 and self.in_focus is not None
         return known and float(torch.rand((), generator=generator, device=generator.device)) < share
 
-    def _blur_at(self, pixels: Pixels) -> Tensor:
-        assert self.disparity is not None
-        (height, width), (h, w) = self.data.size, self.disparity.shape[1:]
-        there = self.disparity[pixels.photo, pixels.row * h // height, pixels.column * w // width]
-        with torch.no_grad():
-            return self.lens.aperture[pixels.photo] * (self.lens.focus_disparity[pixels.photo] - there)
+    def _is_in_focus(self, pixels: Pixels) -> Tensor:
+        assert self.in_focus is not None
+        (height, width), (h, w) = self.data.size, self.in_focus.shape[1:]
+        return self.in_focus[pixels.photo, pixels.row * h // height, pixels.column * w // width] > 0
 
 
 def _finite(seen: Concentrated) -> Concentrated:
