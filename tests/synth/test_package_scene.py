@@ -54,6 +54,13 @@ def test_it_is_what_the_command_plans() -> None:
         assert found["file_path"] == wanted["file_path"]
 
 
+def test_its_record_is_the_one_the_command_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lens, "plan", lambda *_: ([], []))
+    monkeypatch.setattr(lens, "describe", lambda *_: {})
+    lens.make_lens_scene(tmp_path, package_scene.DEMO, progress=False)
+    assert (tmp_path / "synth.json").read_text(encoding="utf-8") == (SCENE / "synth.json").read_text(encoding="utf-8")
+
+
 def test_training_photos_are_blurred_and_sharp_ones_are_not() -> None:
     def detail(path: str) -> float:
         grey = read_image(SCENE / path).mean(axis=-1)
