@@ -1,5 +1,6 @@
 """Photos with shallow depth of field in; a sharp scene, every photo's lens, and a virtual lens out."""
 
+import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 if TYPE_CHECKING:
+    from dofnerf import scenes, train
     from dofnerf.optics import Kernel, LearnedLens, coc_radius, scatter, scatter_layers
+    from dofnerf.train import Run
 
-__all__ = ["Kernel", "LearnedLens", "coc_radius", "scatter", "scatter_layers"]
+__all__ = ["Kernel", "LearnedLens", "Run", "coc_radius", "scatter", "scatter_layers", "scenes", "train"]
 __version__ = "0.1.0"
 
 
@@ -18,6 +21,6 @@ def __getattr__(name: str) -> Any:
     """The public names, imported when first asked for: torch takes seconds, and `dofnerf --help` needs none of it."""
     if name not in __all__:
         raise AttributeError(f"module 'dofnerf' has no attribute {name!r}")
-    from dofnerf import optics
-
-    return getattr(optics, name)
+    if name in ("scenes", "train"):
+        return importlib.import_module(f"dofnerf.{name}")
+    return getattr(importlib.import_module("dofnerf.train" if name == "Run" else "dofnerf.optics"), name)

@@ -48,7 +48,7 @@ class ReadOptions:
     hold_first: int = 4
     """The first view held out by hold_every."""
     seed: int = 0
-    """For the random mix."""
+    """For what is left to chance: the random mix, and training."""
     save_resized: bool = False
     """Keep downscaled photos as images_N in the scene's folder. Otherwise nothing is ever written there."""
     use_pycolmap: bool = False

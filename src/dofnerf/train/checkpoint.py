@@ -1,0 +1,109 @@
+"""Checkpoints: one safetensors file with the tensors of a learner, and with JSON beside them that says what they are.
+
+Numbers and words only, so loading runs no code. The file is replaced as a whole or not at all. Names and shapes are compared
+with what the config would make before anything large is made.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+
+from dofnerf.fields import kind
+from dofnerf.pictures import atomic
+from dofnerf.render import VolumeModel
+from dofnerf.train.config import TrainConfig
+from dofnerf.train.learner import Learner, Setting, Standing
+from dofnerf.train.plain import from_plain, to_plain
+
+FILE = "checkpoint.safetensors"
+_FORMAT = "dofnerf run 1"
+
+
+def pack(learner: Learner) -> bytes:
+    """A learner as the bytes of a checkpoint."""
+    words = {"format": _FORMAT, "config": to_plain(learner.config), "setting": to_plain(learner.setting)}
+    words["standing"] = to_plain(learner.standing)
+    return safetensors.torch.save(learner.tensors(), {"dofnerf": json.dumps(words, allow_nan=False)})
+
+
+def write(path: Path, packed: bytes) -> None:
+    """Write it beside the old one, then replace that."""
+    with atomic(path) as temporary:
+        temporary.write_bytes(packed)
+
+
+def sweep_up(folder: Path) -> None:
+    """Remove what a writer that was killed left behind."""
+    for path in folder.glob(f".{Path(FILE).stem}-*{Path(FILE).suffix}"):
+        path.unlink(missing_ok=True)
+
+
+def unpack(packed: bytes, device: torch.device | str = "cpu", label: str = "checkpoint") -> Learner:
+    """The learner of a checkpoint's bytes; ValueError, in one line that names `label`, if they are not one."""
+    words = _words(packed, label)
+    try:
+        config = config_from(words["config"])
+        setting = from_plain(Setting, words["setting"], "setting")
+        standing = from_plain(Standing, words["standing"], "standing")
+        tensors = safetensors.torch.load(packed)
+        _compare(tensors, config, setting)
+        learner = Learner(config, setting, device)
+        _compare_all(tensors, learner, standing)
+        learner.restore(tensors, standing)
+    except (ValueError, KeyError, RuntimeError, IndexError, safetensors.SafetensorError) as error:
+        line = " ".join(str(error).split())[:160]
+        raise ValueError(f"{label}: the checkpoint is damaged or from another version ({line})") from None
+    return learner
+
+
+def config_from(plain: dict[str, Any]) -> TrainConfig:
+    """A TrainConfig of `to_plain`'s words; the field's own part by the field's name."""
+    config = from_plain(TrainConfig, plain)
+    return replace(config, field_config=from_plain(kind(config.field).config, config.field_config, "field_config"))
+
+
+def _words(packed: bytes, label: str) -> dict[str, Any]:
+    """The JSON of a checkpoint."""
+    try:
+        length = int.from_bytes(packed[:8], "little")
+        header = json.loads(packed[8 : 8 + length])
+        words = json.loads(header["__metadata__"]["dofnerf"])
+        if not isinstance(words, dict) or words["format"] != _FORMAT:
+            raise ValueError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError(f"{label}: not a checkpoint of dofnerf (damaged, or of another kind)") from None
+    return words
+
+
+def _compare(tensors: dict[str, torch.Tensor], config: TrainConfig, setting: Setting) -> None:
+    """Refuse tensors that do not fit the config, before the config makes anything."""
+    with torch.device("meta"):
+        model = VolumeModel(kind(config.field), config.field_config, setting.space, config.sampling)
+    wanted = {f"model.{name}": tuple(value.shape) for name, value in model.state_dict().items()}
+    count = len(setting.photos)
+    wanted |= {"lens.raw_focus": (count,), "lens.groups": (count,)}
+    for name, shape in wanted.items():
+        if name not in tensors or tuple(tensors[name].shape) != shape:
+            found = tuple(tensors[name].shape) if name in tensors else "none"
+            raise ValueError(f"{name} should have shape {shape}, found {found}")
+    if not len(setting.focal) == len(setting.f_numbers) == len(setting.groups) == count:
+        raise ValueError(f"{count} photos, but not as many focal lengths, f-numbers and groups")
+
+
+def _compare_all(tensors: dict[str, torch.Tensor], learner: Learner, standing: Standing) -> None:
+    """Refuse a state that lacks a part, or has one of another shape."""
+    wanted = {name: value.shape for name, value in learner.tensors().items()}
+    if standing.step:
+        for index, value in enumerate(learner.model.parameters()):
+            wanted |= {f"adam.{index}.exp_avg": value.shape, f"adam.{index}.exp_avg_sq": value.shape}
+            wanted |= {f"adam.{index}.step": torch.Size()}
+    for name, shape in wanted.items():
+        if name not in tensors or tensors[name].shape != shape:
+            raise ValueError(f"{name} is missing or has another shape")

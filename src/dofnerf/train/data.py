@@ -1,0 +1,112 @@
+"""What training sees of a scene, as tensors: the photos that train, their cameras, and the sparse points that they see.
+
+Photos are numbered 0 … M − 1 here, in the order of `scene.train`; the lens is numbered alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from dofnerf.camera import Camera
+from dofnerf.rays import CameraStack, Rays, pixel_rays, stack_cameras
+from dofnerf.scenes import Scene
+from dofnerf.train.config import Sharing
+
+_EXIF, _F_NUMBER = 0x8769, 0x829D
+
+
+@dataclass(frozen=True)
+class SparsePoints:
+    """P sightings: `photo` (P,), `pixels` (P, 2) as (column, row), `depth` (P,), `error` (P,) in pixels."""
+
+    photo: Tensor
+    pixels: Tensor
+    depth: Tensor
+    error: Tensor
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """`photos` (M, H, W, 3), `cameras` as given and as tensors, `numbers` (M,) of all photos, and `points`."""
+
+    names: tuple[str, ...]
+    photos: Tensor
+    cameras: tuple[Camera, ...]
+    stack: CameraStack
+    numbers: Tensor
+    points: SparsePoints
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(height, width)."""
+        return self.photos.shape[1], self.photos.shape[2]
+
+    def rays(self, photo: Tensor, pixels: Tensor) -> Rays:
+        """Rays (N,) through pixels (N, 2)."""
+        return pixel_rays(self.stack, photo, pixels)
+
+
+def training_data(scene: Scene, photos: str, device: torch.device) -> TrainingData:
+    """Load them all; `photos` is "given" or "sharp"."""
+    pictures = []
+    for i in scene.train:
+        picture = scene.photo(i) if photos == "given" else scene.sharp(i)
+        if picture is None:
+            raise ValueError(f"{scene.name}: view {i} ({scene.frames[i].name}) has no all-in-focus photo to train on")
+        pictures.append(picture)
+    cameras = tuple(scene.camera(i) for i in scene.train)
+    seen = [scene.visible(i) for i in scene.train]
+    number = np.repeat(np.arange(len(seen)), [len(s.depth) for s in seen])
+
+    def tensor(values: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).to(device)
+
+    points = SparsePoints(
+        torch.from_numpy(number).to(device),
+        tensor(np.concatenate([s.pixels for s in seen])),
+        tensor(np.concatenate([s.depth for s in seen])),
+        tensor(np.concatenate([s.error for s in seen])),
+    )
+    return TrainingData(
+        tuple(scene.frames[i].name for i in scene.train),
+        tensor(np.stack(pictures)),
+        cameras,
+        stack_cameras(cameras, device),
+        torch.arange(len(cameras), device=device),
+        points,
+    )
+
+
+def f_numbers(scene: Scene) -> list[float | None]:
+    """The f-number that each training photo's EXIF names, where it does."""
+    return [_f_number(Path(scene.frames[i].photo.label)) for i in scene.train]
+
+
+def _f_number(path: Path) -> float | None:
+    try:
+        with Image.open(path) as picture:
+            value = picture.getexif().get_ifd(_EXIF).get(_F_NUMBER)
+        return float(value) if value is not None and float(value) > 0 else None
+    except (OSError, ValueError, TypeError, ZeroDivisionError):
+        return None
+
+
+def aperture_groups(scene: Scene, sharing: Sharing) -> list[int] | None:
+    """The number of each training photo's aperture group (LearnedLens's `groups`)."""
+    if sharing == "none":
+        return None
+    if sharing == "all":
+        return [0] * len(scene.train)
+    known = f_numbers(scene)
+    if not any(known):
+        raise ValueError(f"{scene.name}: no photo names its f-number in EXIF; use --share-aperture none or all")
+    # Photos that do not say keep an aperture of their own.
+    keys = [f"f/{value:.3g}" if value else f"photo {i}" for i, value in enumerate(known)]
+    order = sorted(set(keys))
+    return [order.index(key) for key in keys]

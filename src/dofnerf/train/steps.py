@@ -1,0 +1,147 @@
+"""One training step of a volumetric field: a batch in, a loss out. The three stages differ in where blur comes from.
+
+*pinhole*: random rays, one a pixel. *patches*: the rays of a patch, concentrated and scattered (Sec. 4.2), the loss only where
+no light is missing. *lens rays*: random pixels, each the average, in linear light, of a few rays through the lens.
+
+An average of few rays is noisy, and the square of noise is loss: it would teach the field to blur whatever is out of focus. So
+the last stage takes two independent averages a and b of each pixel t, and the loss (a − t)(b − t), whose expectation is free of
+the noise.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dofnerf.optics import LearnedLens, scatter_layers
+from dofnerf.optics.aperture import RIM
+from dofnerf.rays import Pixels, Rays, complete_pixels, lens_points, lens_rays, random_patch, random_pixels
+from dofnerf.render import (
+    Concentrated,
+    Shaded,
+    ViewLens,
+    VolumeModel,
+    average_light,
+    concentrate,
+    concentrate_layers,
+    layer_edges,
+    put_lens,
+    sparse_depth_loss,
+)
+from dofnerf.train.config import Stage, TrainConfig
+from dofnerf.train.data import TrainingData
+
+IN_FOCUS = 0.7  # pixels of blur radius
+_LEFT = 4  # pixels from the middle of a patch that always count, however large a blur claims to be
+
+
+class Outcome(NamedTuple):
+    """A step's `loss`, the mean squared `error` of its pixels (a scalar tensor), how many `rays`, and `photos` whose lens it
+    saw (None: no lens)."""
+
+    loss: Tensor
+    error: Tensor
+    rays: int
+    photos: Tensor | None = None
+
+
+class NotFinite(ArithmeticError):
+    """The field gave NaN or infinity."""
+
+
+class VolumeSteps:
+    """Steps on one scene. `disparity` (M, h, w), if set, tells where photos are in focus."""
+
+    def __init__(self, data: TrainingData, model: VolumeModel, lens: LearnedLens, config: TrainConfig) -> None:
+        self.data, self.model, self.lens, self.config = data, model, lens, config
+        self.disparity: Tensor | None = None
+
+    def __call__(self, stage: Stage, generator: torch.Generator) -> Outcome:
+        if stage == "lens rays":
+            outcome = self._lens_rays(generator)
+        elif stage == "patches" and not self._look_in_focus(generator):
+            outcome = self._patch(generator)
+        else:
+            outcome = self._random_rays(generator, in_focus=stage == "patches")
+        if self.config.rates.depth_weight and len(self.data.points.photo):
+            outcome = outcome._replace(loss=outcome.loss + self.config.rates.depth_weight * self._depth(generator))
+        return outcome
+
+    def _random_rays(self, generator: torch.Generator, in_focus: bool = False) -> Outcome:
+        pixels = random_pixels(self.data.numbers, self.data.size, self.config.steps.rays * (4 if in_focus else 1), generator)
+        if in_focus:
+            sharp = self._blur_at(pixels).abs() < IN_FOCUS
+            pixels = Pixels(*(part[sharp][: self.config.steps.rays] for part in pixels))
+        seen = self._see(self.data.rays(pixels.photo, pixels.centres), generator)
+        errors = [(one.colour - self._photo(pixels)).square().sum() / max(3 * len(pixels.photo), 1) for one in seen]
+        return Outcome(torch.stack(errors).sum(), errors[-1].detach(), len(pixels.photo))
+
+    def _patch(self, generator: torch.Generator) -> Outcome:
+        steps, lens = self.config.steps, self.config.lens
+        patch = random_patch(self.data.numbers, self.data.size, steps.patch_size, steps.anchor_stride, generator)
+        pixels, shape = patch.pixels(self.data.photos.device), (patch.height, patch.width)
+        layered = lens.layers > 1
+        shaded = self.model.shade(self.data.rays(pixels.photo, pixels.centres), generator, behind=layered)
+        at = ViewLens(
+            self.lens.aperture[patch.photo], self.lens.focus_disparity[patch.photo], layers=lens.layers, light=lens.light
+        )
+        seen = [Concentrated(*(part.unflatten(0, shape) for part in _finite(concentrate(one)))) for one in shaded]
+        images = [self._put_layers(one, shape, at) for one in shaded] if layered else [
+            put_lens(one.colour, seen[-1], at) for one in seen
+        ]  # fmt: skip
+        reach = float(at.coc_radius(seen[-1].disparity.detach()).detach().abs().max()) + RIM
+        complete = complete_pixels(patch, self.data.size, min(reach, min(shape) / 2 - _LEFT), pixels.row.device)
+        target = patch.crop(self.data.photos[patch.photo])
+        errors = [(image - target)[complete].square().mean() for image in images]
+        return Outcome(torch.stack(errors).sum(), errors[-1].detach(), len(pixels.row), self.data.numbers[patch.photo][None])
+
+    def _lens_rays(self, generator: torch.Generator) -> Outcome:
+        half = self.config.steps.lens_points // 2
+        count = max(1, self.config.steps.rays // (2 * half))
+        pixels = random_pixels(self.data.numbers, self.data.size, count, generator)
+        places = torch.cat([lens_points((count,), half, generator=generator) for _ in range(2)], dim=1)
+        aperture, focus = self.lens.aperture[pixels.photo], self.lens.focus_disparity[pixels.photo]
+        rays = lens_rays(self.data.stack, pixels.photo, pixels.centres, places, aperture, focus)
+        target, losses = self._photo(pixels), []
+        for one in self._see(rays, generator):
+            a, b = (average_light(part, self.config.lens.light) - target for part in one.colour.split(half, dim=1))
+            losses.append((a * b).mean())
+        return Outcome(torch.stack(losses).sum(), ((a + b) / 2).detach().square().mean(), 2 * half * count, pixels.photo)
+
+    def _depth(self, generator: torch.Generator) -> Tensor:
+        points = self.data.points
+        some = torch.randint(len(points.photo), (self.config.rates.depth_rays,), generator=generator, device=generator.device)
+        seen = self._see(self.data.rays(points.photo[some], points.pixels[some]), generator)
+        mean = float(points.error.mean())
+        return torch.stack([sparse_depth_loss(one.depth, points.depth[some], points.error[some], mean) for one in seen]).sum()
+
+    def _see(self, rays: Rays, generator: torch.Generator) -> list[Concentrated]:
+        return [_finite(one) for one in self.model(rays, generator)]
+
+    def _put_layers(self, shaded: Shaded, shape: tuple[int, int], at: ViewLens) -> Tensor:
+        edges = layer_edges(self.model.space.near, self.model.space.far, at.layers)
+        colour, alpha, disparity = (part.unflatten(1, shape) for part in concentrate_layers(shaded, edges))
+        return scatter_layers(colour, alpha, at.coc_radius(disparity), at.kernel, at.light)
+
+    def _photo(self, pixels: Pixels) -> Tensor:
+        return self.data.photos[pixels.photo, pixels.row, pixels.column]
+
+    def _look_in_focus(self, generator: torch.Generator) -> bool:
+        share = self.config.lens.in_focus
+        known = share > 0 and self.disparity is not None
+        return known and float(torch.rand((), generator=generator, device=generator.device)) < share
+
+    def _blur_at(self, pixels: Pixels) -> Tensor:
+        assert self.disparity is not None
+        (height, width), (h, w) = self.data.size, self.disparity.shape[1:]
+        there = self.disparity[pixels.photo, pixels.row * h // height, pixels.column * w // width]
+        with torch.no_grad():
+            return self.lens.aperture[pixels.photo] * (self.lens.focus_disparity[pixels.photo] - there)
+
+
+def _finite(seen: Concentrated) -> Concentrated:
+    if not bool(torch.isfinite(seen.colour.detach()).all() & torch.isfinite(seen.depth.detach()).all()):
+        raise NotFinite("the field gave a colour or a depth that is not a number")
+    return seen

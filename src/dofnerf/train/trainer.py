@@ -1,0 +1,85 @@
+"""`train(scene, preset, field=…) -> Run`: a scene, a configuration, perhaps a folder; a trained run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from dofnerf.scenes import Scene
+from dofnerf.train import checkpoint
+from dofnerf.train.config import TrainConfig
+from dofnerf.train.data import training_data
+from dofnerf.train.folder import KeepConfig, RunFolder
+from dofnerf.train.learner import Learner, Setting
+from dofnerf.train.loop import learn
+from dofnerf.train.plain import to_plain
+from dofnerf.train.presets import preset as preset_of
+from dofnerf.train.progress import Progress
+from dofnerf.train.run import Run
+from dofnerf.train.steps import VolumeSteps
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+def train(
+    scene: Scene,
+    preset: str | TrainConfig = "fast",
+    field: str | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    device: Device = "auto",
+    keep: KeepConfig | None = None,
+    quiet: bool = True,
+) -> Run:
+    """Train on `scene.train`. `preset` is a name or a whole TrainConfig (`presets.preset(name, field)`, changed at will).
+
+    With a folder `out`, the run is kept there and can be resumed: exactly as if it had never stopped. `resume` goes on with
+    what is there, and begins if nothing is.
+    """
+    config = preset if isinstance(preset, TrainConfig) else preset_of(preset, field)
+    if isinstance(preset, TrainConfig) and field not in (None, preset.field):
+        raise ValueError(f"the configuration given is for the field {preset.field!r}, not {field!r}")
+    place = choose_device(device)
+    folder = None if out is None else Path(out)
+    learner = _begin(Setting.of(scene, config), config, place, folder, resume)
+    data = training_data(scene, config.steps.photos, place)
+    with Progress(config.steps.total, quiet) as progress:
+        keeper = RunFolder(folder, keep or KeepConfig(), progress, data)
+        keeper.describe(learner)
+        learn(learner, VolumeSteps(data, learner.model, learner.lens, config), keeper)
+    return Run(learner, folder)
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of that name; auto takes CUDA where it works."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("--device cuda: this machine has no CUDA device that PyTorch can use; use cpu or auto")
+    return torch.device(name)
+
+
+def _begin(setting: Setting, config: TrainConfig, device: torch.device, folder: Path | None, resume: bool) -> Learner:
+    """A new learner, or the folder's."""
+    file = None if folder is None else folder / checkpoint.FILE
+    if file is None or not file.exists():
+        if folder is not None and folder.is_dir() and any(folder.iterdir()) and not resume:
+            raise ValueError(f"{folder}: there is something else in this folder; give a run one of its own")
+        return Learner(config, setting, device)
+    if not resume:
+        raise ValueError(f"{folder}: there is a run already; go on with it by --resume, or give another folder")
+    learner = checkpoint.unpack(file.read_bytes(), device, str(file))
+    for name, kept, asked in (("setting", learner.setting, setting), ("config", learner.config, config)):
+        different = difference(to_plain(kept), to_plain(asked), name)
+        if different:
+            raise ValueError(f"{folder}: the run was started with another {different}; resume it as it was")
+    return learner
+
+
+def difference(a: object, b: object, name: str) -> str:
+    """Where two plain values differ first, in words; empty if nowhere."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return next((found for key in a | b if (found := difference(a.get(key), b.get(key), key))), "")
+    return "" if a == b else f"{name} ({a!r:.60}, now {b!r:.60})"

@@ -1,0 +1,235 @@
+"""Runs on disk: what a folder holds, exact resumption after every kind of stop, and files that are not what they should be."""
+
+import csv
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from tiny_world import QUIET, config, scene
+
+from dofnerf.train import Diverged, KeepConfig, Run, checkpoint, loop, steps, train
+
+HERE = Path(__file__).parent
+PROGRAM = """
+import os, signal, sys
+from pathlib import Path
+from dofnerf.train import KeepConfig, checkpoint, folder, train
+from tiny_world import config, scene
+at, how, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+watch, write = folder.RunFolder.watch, Path.write_bytes
+def stop(self, learner, outcome):
+    watch(self, learner, outcome)
+    if learner.standing.step == at:
+        if how == "in a write":
+            Path.write_bytes = half
+        else:
+            os.kill(os.getpid(), signal.SIGINT if how == "by Ctrl-C" else signal.SIGKILL)
+def half(self, data):
+    write(self, data[: len(data) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+folder.RunFolder.watch = stop
+train(scene(), config(), out=out, keep=KeepConfig(checkpoint_minutes=0, log_steps=5))
+"""
+
+
+def stopped(out, at, how):
+    path = os.pathsep.join([*sys.path, str(HERE), str(HERE.parent)])
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(at), how, str(out)],
+        check=False, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    return train(scene(), config(), out=out, keep=QUIET)
+
+
+@pytest.mark.parametrize(("at", "how"), [(14, "by SIGKILL"), (20, "by Ctrl-C"), (16, "in a write")])
+def test_a_stopped_run_ends_as_if_it_had_not(tmp_path, whole, at, how):
+    out = tmp_path / "run"
+    done = stopped(out, at, how)
+    assert done.returncode == -(signal.SIGINT if how == "by Ctrl-C" else signal.SIGKILL), done.stderr
+    left = Run.load(out).learner.standing.step
+    assert left == (at if how == "by Ctrl-C" else at - 1)
+    assert bool(list(out.glob(".checkpoint-*"))) == (how == "in a write")
+    run = train(scene(), config(), out=out, resume=True, keep=QUIET)
+    assert not list(out.glob(".checkpoint-*"))
+    found, wanted = run.learner.tensors(), whole.learner.tensors()
+    assert found.keys() == wanted.keys()
+    assert all(torch.equal(found[name], wanted[name]) for name in wanted)
+
+
+def test_the_folder_explains_itself(whole):
+    assert {path.name for path in whole.folder.iterdir()} == {
+        "README.txt", "checkpoint.safetensors", "config.json", "lens.csv", "log.txt", "previews",
+    }  # fmt: skip
+    words = json.loads((whole.folder / "config.json").read_text())
+    assert words["config"]["steps"]["pinhole_steps"] == 12
+    with open(whole.folder / "lens.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["photo"] for row in rows] == list(whole.setting.photos)
+    assert float(rows[0]["K"]) == pytest.approx(2 * float(rows[0]["aperture"]))
+    assert "step 22  lens rays" in (whole.folder / "log.txt").read_text()
+    assert [path.name for path in (whole.folder / "previews").iterdir()] == ["step-000022.png"]
+
+
+def test_loading_gives_the_same_run(whole):
+    camera = scene().camera(1)
+    for path in (whole.folder, str(whole.folder / "checkpoint.safetensors")):
+        run = Run.load(path)
+        assert run.config == whole.config and run.setting == whole.setting
+        assert torch.equal(run.render(camera).image, whole.render(camera).image)
+
+
+def test_resuming_a_finished_run_changes_nothing(whole):
+    before = (whole.folder / "checkpoint.safetensors").read_bytes()
+    run = train(scene(), config(), out=whole.folder, resume=True, keep=QUIET)
+    assert (whole.folder / "checkpoint.safetensors").read_bytes() == before
+    assert run.learner.standing.step == 22
+
+
+def test_a_folder_in_use_is_left_alone(whole, tmp_path):
+    with pytest.raises(ValueError, match="--resume"):
+        train(scene(), config(), out=whole.folder)
+    with pytest.raises(ValueError, match=r"another pinhole_steps \(12, now 13\)"):
+        train(scene(), config((13, 6, 4)), out=whole.folder, resume=True)
+    with pytest.raises(ValueError, match="another photos"):
+        train(scene(count=6), config(), out=whole.folder, resume=True)
+    (tmp_path / "letter.txt").write_text("mine")
+    with pytest.raises(ValueError, match="something else"):
+        train(scene(), config(), out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.mkdir, ("bombed",)
+
+
+def damaged(packed):
+    """Ways in which a checkpoint can be wrong."""
+    length = int.from_bytes(packed[:8], "little")
+    words = json.loads(json.loads(packed[8 : 8 + length])["__metadata__"]["dofnerf"])
+    tensors = safetensors.torch.load(packed)
+
+    def again(tensors, **changes):
+        return safetensors.torch.save(tensors, {"dofnerf": json.dumps({**words, **changes})})
+
+    huge = {**words["config"], "field_config": {**words["config"]["field_config"], "log2_size": 24, "finest": 4096}}
+    yield "empty", b""
+    yield "cut", packed[: len(packed) // 2]
+    yield "header cut", packed[: length // 2]
+    yield "noise", bytes(range(256)) * 40
+    yield "pickle", pickle.dumps(Bomb())
+    yield "foreign", safetensors.torch.save({"x": torch.zeros(3)})
+    yield "another format", again(tensors, format="dofnerf run 99")
+    yield "huge", again(tensors, config=huge)
+    yield "other field", again(tensors, config={**words["config"], "field": "clay"})
+    yield "unknown entry", again(tensors, config={**words["config"], "surprise": 1})
+    yield "wrong type", again(tensors, config={**words["config"], "seed": "one"})
+    yield "no photos", again(tensors, setting={**words["setting"], "photos": []})
+    yield "tensor missing", again({k: v for k, v in tensors.items() if k != "generator"})
+    yield "moments missing", again({k: v for k, v in tensors.items() if not k.startswith("lens_adam")})
+    yield "no moments", again({k: v for k, v in tensors.items() if not k.startswith("adam")})
+    yield "wrong shape", again({**tensors, "lens.raw_focus": torch.zeros(9)})
+    yield "not a dictionary", again(tensors, standing=[1, 2])
+
+
+def test_damaged_and_foreign_files_give_one_line(whole, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, packed in damaged((whole.folder / "checkpoint.safetensors").read_bytes()):
+        (tmp_path / "checkpoint.safetensors").write_bytes(packed)
+        line = ""
+        try:
+            Run.load(tmp_path)
+        except ValueError as error:
+            line = str(error)
+        assert "checkpoint.safetensors: " in line and "\n" not in line and len(line) < 400, name
+    assert not (tmp_path / "bombed").exists()
+    with pytest.raises(FileNotFoundError, match="no run"):
+        Run.load(tmp_path / "nowhere")
+
+
+def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    train(scene(), config((4, 0, 0)), out=out, keep=QUIET)
+    before = (out / "checkpoint.safetensors").read_bytes()
+
+    def full(self, data):
+        raise OSError(28, "No space left on device", str(self))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.write(out / checkpoint.FILE, b"new")
+    assert (out / "checkpoint.safetensors").read_bytes() == before
+    assert not list(out.glob(".checkpoint-*"))
+
+
+def test_a_place_where_nothing_can_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError):
+        train(scene(), config((2, 0, 0)), out=tmp_path / "file" / "run")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    if not os.access(closed, os.W_OK):
+        with pytest.raises(PermissionError):
+            train(scene(), config((2, 0, 0)), out=closed / "run")
+
+
+def poison(monkeypatch, at):
+    """Let the loss be NaN in the steps `at` (counted over all calls)."""
+    real, calls = steps.VolumeSteps.__call__, iter(range(10**6))
+
+    def broken(self, stage, generator):
+        outcome = real(self, stage, generator)
+        return outcome._replace(loss=outcome.loss * float("nan")) if next(calls) in at else outcome
+
+    monkeypatch.setattr(steps.VolumeSteps, "__call__", broken)
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_nan_is_recovered_once(tmp_path, monkeypatch, capsys, on_disk):
+    poison(monkeypatch, {6})
+    out = tmp_path / "run" if on_disk else None
+    run = train(scene(), config((8, 4, 0)), out=out, keep=replace(QUIET, checkpoint_minutes=1e-9), quiet=False)
+    assert run.learner.standing.step == 12 and run.learner.standing.recoveries == 1
+    assert "step 6: the loss is not a number; going on from step 6 at half the rates" in capsys.readouterr().err
+    assert run.learner.healthy()
+
+
+def test_nan_twice_stops_with_the_last_good_checkpoint(tmp_path, monkeypatch):
+    poison(monkeypatch, {6, 9})
+    with pytest.raises(Diverged, match="broke down again at step 8"):
+        train(scene(), config((8, 4, 0)), out=tmp_path / "run", keep=replace(QUIET, checkpoint_minutes=1e-9))
+    assert Run.load(tmp_path / "run").learner.healthy()
+
+
+def test_a_poisoned_field_is_noticed_before_it_is_kept(tmp_path, monkeypatch):
+    real = loop.one_step
+
+    def broken(learner, steps):
+        outcome = real(learner, steps)
+        if learner.standing.step == 3 and not learner.standing.recoveries:
+            next(learner.model.parameters()).data[0] = float("nan")
+        return outcome
+
+    monkeypatch.setattr(loop, "one_step", broken)
+    run = train(scene(), config((5, 0, 0)), out=tmp_path / "run", keep=KeepConfig(checkpoint_minutes=0))
+    assert run.learner.standing.recoveries == 1 and run.learner.healthy()
+
+
+def test_a_checkpoint_costs_little_time(whole):
+    begun = time.monotonic()
+    checkpoint.unpack(checkpoint.pack(whole.learner))
+    assert time.monotonic() - begun < 5

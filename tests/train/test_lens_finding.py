@@ -1,0 +1,89 @@
+"""The lens: found by search, moved only where it was seen, learned by gradients from where it starts."""
+
+import numpy as np
+import pytest
+import torch
+from tiny_world import FAR, LENS, NEAR, scene
+
+from dofnerf.optics import LearnedLens
+from dofnerf.train.lens_adam import LensAdam
+from dofnerf.train.lens_search import SmallView, search_lens
+
+
+def lens_of(count, **changes):
+    return LearnedLens(count, 1.6, 7.5, max_radius=8.0, **changes)
+
+
+def views(world, scale=1.0):
+    tensor = torch.from_numpy
+    return [SmallView(tensor(world.sharp(i)), tensor(1 / world.depth(i)), tensor(world.photo(i)), scale) for i in world.train]
+
+
+def test_search_finds_each_photos_lens_from_the_true_scene():
+    world = scene(6, size=(30, 36), test=())
+    lens = lens_of(6)
+    search_lens(lens, views(world))
+    assert lens.aperture.detach().numpy() == pytest.approx(9.0, rel=0.2)
+    focus = lens.focus_disparity.detach().numpy()
+    assert focus[::2] == pytest.approx(1 / NEAR, abs=0.04)
+    assert focus[1::2] == pytest.approx(1 / FAR, abs=0.04)
+
+
+def test_search_again_nearby_does_better_or_stays():
+    world = scene(6, size=(30, 36), test=())
+    lens, seen = lens_of(6, aperture=7.0, focus_disparity=[1 / LENS[i % 2].focus_depth for i in range(6)]), views(world)
+    before = np.abs(lens.aperture.detach().numpy() - 9).mean()
+    search_lens(lens, seen, coarse=False)
+    assert np.abs(lens.aperture.detach().numpy() - 9).mean() < before
+
+
+def test_photos_that_share_an_aperture_agree_and_keep_their_own_focus():
+    world = scene(6, size=(30, 36), test=())
+    lens = lens_of(6, groups=[0, 0, 0, 0, 1, 1])
+    search_lens(lens, views(world))
+    aperture, focus = lens.aperture.detach(), lens.focus_depth.detach()
+    assert bool((aperture[:4] == aperture[0]).all())
+    assert bool((focus[::2] < 3).all() & (focus[1::2] > 4).all())
+
+
+@pytest.mark.parametrize("which", ["aperture", "focus"])
+def test_search_leaves_alone_what_is_not_learned(which):
+    world = scene(6, size=(20, 24), test=())
+    lens = lens_of(6)
+    before = {name: value.detach().clone() for name, value in lens.named_parameters()}
+    search_lens(lens, views(world), **{which: False})
+    assert torch.allclose(before[f"raw_{which}"], getattr(lens, f"raw_{which}"), atol=1e-4)
+
+
+def test_apertures_scale_with_the_size_of_the_pictures():
+    world = scene(6, size=(30, 36), test=())
+    halved = lens_of(6)
+    search_lens(halved, views(world, scale=0.5))  # as if the photos were twice as large: the lens is, too
+    assert halved.aperture.detach().numpy() == pytest.approx(18.0, rel=0.2)
+
+
+def test_with_all_rows_it_is_adam():
+    lens, twin = lens_of(3), lens_of(3)
+    ours, theirs = LensAdam(lens), torch.optim.Adam(twin.parameters(), lr=0.05, betas=(0.9, 0.98), eps=1e-12)
+    for step in range(5):
+        for made in (lens, twin):
+            made.zero_grad()
+            (made.aperture * torch.tensor([1.0, -2.0, 0.3]) + (made.focus_disparity - 0.3 * step) ** 2).sum().backward()
+        ours.step(None, 0.05)
+        theirs.step()
+    for a, b in zip(lens.parameters(), twin.parameters(), strict=True):
+        assert torch.allclose(a, b, atol=1e-6)
+
+
+def test_photos_that_were_not_seen_do_not_move():
+    lens = lens_of(4, groups=[0, 0, 1, 1])
+    adam = LensAdam(lens)
+    for photo in (0, 2):
+        (lens.aperture[photo] + lens.focus_disparity[photo]).backward()
+        adam.step(torch.tensor([photo]), 0.05)
+    kept = lens.raw_focus.detach().clone(), lens.raw_aperture.detach().clone()
+    (lens.aperture[0] + lens.focus_disparity[0]).backward()
+    adam.step(torch.tensor([0]), 0.05)
+    moved_focus, moved_aperture = lens.raw_focus != kept[0], lens.raw_aperture != kept[1]
+    assert moved_focus.tolist() == [True, False, False, False]
+    assert moved_aperture.tolist() == [True, False]

@@ -1,0 +1,130 @@
+"""Whole tiny runs: both stages learn, twins, determinism, the three stages' options."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny_world import FAR, NEAR, QUIET, config, scene
+
+import dofnerf
+from dofnerf.train import Run, pinhole_twin, preset, train
+
+
+def psnr(run, world, i):
+    return -10 * math.log10(float((run.render(world.camera(i)).image - torch.from_numpy(world.sharp(i))).square().mean()))
+
+
+def same(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a.learner.tensors().values(), b.learner.tensors().values(), strict=True))
+
+
+def test_training_learns_the_scene_and_tells_near_from_far_focus():
+    world = scene(size=(30, 36))
+    made = config((100, 40, 30), refits=())
+    run = train(world, replace(made, steps=replace(made.steps, rays=384)))
+    assert psnr(run, world, 3) > 16
+    focus = run.lens.focus_depth.detach()
+    near = [k for k, i in enumerate(world.train) if i % 2 == 0]
+    far = [k for k, i in enumerate(world.train) if i % 2]
+    assert float(focus[near].mean()) < (NEAR + FAR) / 2 < float(focus[far].mean())
+    assert float(run.lens.aperture.min()) > 1
+
+
+@pytest.mark.parametrize(
+    "lens", [{}, {"search": False, "refits": ()}, {"in_focus": 0.5}, {"layers": 3}, {"only_sampled": False}], ids=str
+)
+def test_the_same_seed_gives_the_same_run(lens):
+    world = scene()
+    made = config((4, 6, 3), **lens)
+    first, second = train(world, made), train(world, made)
+    assert same(first, second)
+    assert not same(first, train(world, replace(made, seed=1)))
+
+
+@pytest.mark.parametrize("field", ["nerf", "dsnerf"])
+def test_the_papers_fields_train_too(field):
+    run = train(scene(points=True), config((3, 2, 2), field=field))
+    assert run.learner.standing.step == 7
+
+
+def test_sparse_points_pull_depth():
+    world = scene(points=True)
+    made = config((40, 0, 0))
+    with_points = replace(made, rates=replace(made.rates, depth_weight=1.0, depth_rays=32))
+
+    def error(run):
+        disparity = run.render(world.camera(0)).disparity
+        pixels, depth = world.camera(0).project(world.points.xyz)
+        columns, rows = pixels.astype(int).T
+        return float((1 / disparity[rows, columns] / torch.from_numpy(depth) - 1).abs().mean())
+
+    assert error(train(world, with_points)) < error(train(world, made))
+
+
+@pytest.mark.parametrize(("aperture", "focus"), [(True, False), (False, True), (False, False)])
+def test_ablation_switches(aperture, focus):
+    run = train(scene(), config((3, 4, 3), learn_aperture=aperture, learn_focus=focus))
+    fresh = type(run.learner)(run.config, run.setting).lens
+    assert bool((run.lens.raw_aperture != fresh.raw_aperture).any()) == aperture
+    assert bool((run.lens.raw_focus != fresh.raw_focus).any()) == focus
+
+
+def test_twins_have_the_same_budget_and_no_lens():
+    ours, twin, oracle = (preset(name) for name in ("fast", "pinhole", "sharp-oracle"))
+    assert ours.steps.total == twin.steps.total == oracle.steps.total
+    assert (ours.field_config, ours.rates, ours.sampling) == (twin.field_config, twin.rates, twin.sampling)
+    assert twin.steps.lens_steps == twin.steps.lens_ray_steps == 0
+    assert oracle.steps.photos == "sharp"
+    run = train(scene(), pinhole_twin(config((2, 1, 1))))
+    assert not run.has_lens
+
+
+def test_the_papers_preset_is_the_papers():
+    made = preset("paper")
+    assert made.field == "nerf"
+    assert (made.steps.pinhole_steps, made.steps.lens_steps, made.steps.rays) == (200_000, 200_000, 1024)
+    assert (made.steps.patch_size, made.steps.anchor_stride) == (48, 16)
+    assert (made.sampling.coarse, made.sampling.fine) == (64, 64)
+    assert made.rates.rate_at(0, made.steps.total) == 5e-4
+    assert made.rates.rate_at(250_000, made.steps.total) == pytest.approx(5e-5)
+
+
+def test_shared_apertures(tmp_path):
+    run = train(scene(), config((2, 3, 0), share_aperture="all"))
+    assert len(set(run.lens.aperture.tolist())) == 1
+    with pytest.raises(ValueError, match="EXIF"):
+        train(scene(), config((2, 3, 0), share_aperture="exif"))
+
+
+def test_the_oracle_needs_sharp_photos():
+    world = scene()
+    blind = replace(world, frames=tuple(replace(frame, sharp=None) for frame in world.frames))
+    with pytest.raises(ValueError, match="all-in-focus"):
+        train(blind, config((2, 0, 0), name="sharp-oracle"))
+
+
+def test_public_names_and_render():
+    world = scene()
+    run = dofnerf.train(world, config((2, 1, 1)), keep=QUIET)
+    assert isinstance(run, dofnerf.Run) and dofnerf.Run is Run
+    camera = world.camera(0)
+    sharp, blurred = run.render(camera), run.render(camera, aperture=6.0, focus_depth=math.inf)
+    assert sharp.image.shape == blurred.image.shape == (20, 24, 3)
+    assert not torch.equal(sharp.image, blurred.image)
+    run.render(camera, aperture=3.0)  # focused on what its middle shows
+    for wrong in ({"aperture": -1.0}, {"aperture": math.nan}, {"aperture": 1.0, "focus_depth": 0.0}):
+        with pytest.raises(ValueError, match="must be"):
+            run.render(camera, **wrong)
+
+
+@pytest.mark.parametrize("wrong", [lambda: preset("quick"), lambda: preset("fast", "clay"), lambda: config((0, 0, 0))])
+def test_mistakes_are_named(wrong):
+    with pytest.raises(ValueError):
+        wrong()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
+def test_no_cuda_is_one_clear_line():
+    with pytest.raises(ValueError, match="no CUDA device"):
+        train(scene(), config((1, 0, 0)), device="cuda")
