@@ -1,11 +1,31 @@
-"""Where real captures are, for the tests that measure with them."""
+"""Where real captures are, for the tests that measure with them; and a kernel cache that cannot be stale."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _kernel_digest() -> str:
+    """Changes with every source file that machine code is made from."""
+    source = ROOT / "src" / "dofnerf"
+    digest = hashlib.sha256()
+    for path in sorted(source.rglob("*.py")):
+        content = path.read_bytes()
+        if b"compiled" in content or path == source / "optics" / "aperture.py":  # whose numbers the kernels take in
+            digest.update(str(path.relative_to(source)).encode() + b"\0" + content + b"\0")
+    return digest.hexdigest()[:16]
+
+
+# To see whether its cache on disk is fresh, numba looks only at the file of the outermost kernel. After an edit of a file that
+# it calls into, old machine code would run, and tests would pass on a broken kernel. So each state of the sources has a cache
+# of its own. Set before dofnerf, and so numba, is imported; child processes and xdist's workers inherit it.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".pytest_cache" / f"numba-{_kernel_digest()}"))
 
 
 @pytest.fixture(scope="session")

@@ -112,6 +112,7 @@ def verb_that_raises(monkeypatch):
         (ValueError("two\nlines"), 2, "dofnerf: error: two lines"),
         (ValueError(), 2, "dofnerf: error: ValueError"),
         (PermissionError(13, "Permission denied", "a.png"), 2, "dofnerf: error: a.png: Permission denied"),
+        (FileNotFoundError(2, "No such file", "two\nlines.png"), 2, "dofnerf: error: two lines.png: No such file"),
         (OSError(28, "No space left on device"), 2, "dofnerf: error: No space left on device"),
         (OSError("broken data stream"), 2, "dofnerf: error: broken data stream"),
         (MemoryError("Unable to allocate 8 TiB"), 2, "dofnerf: error: Unable to allocate 8 TiB"),

@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "fields": {"camera", "kernels"},
     "scenes": GROUND,
     "render": {"optics", "rays", "fields", "scenes"} | GROUND,
-    "synth": {"optics", "rays", "fields", "scenes", "render"} | GROUND,
+    "synth": {"optics", "rays", "fields", "scenes", "render", "train"} | GROUND,
     "capture": {"optics", "rays", "fields", "scenes", "render"} | GROUND,
     "train": {"optics", "rays", "fields", "scenes", "render"} | GROUND,
 }

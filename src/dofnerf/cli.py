@@ -106,10 +106,11 @@ def _stub(about: str) -> Callable[[], NoReturn]:
 
 
 def _one_line(error: BaseException) -> str:
+    text = str(error)
     if isinstance(error, OSError) and error.strerror:
         name = error.filename if error.filename is not None else error.filename2
-        return f"{name}: {error.strerror}" if name is not None else error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
+        text = f"{name}: {error.strerror}" if name is not None else error.strerror
+    return " ".join(text.split()) or type(error).__name__
 
 
 if __name__ == "__main__":

@@ -65,7 +65,6 @@ def test_a_contact_sheet_shows_every_tile():
         assert (sheet == round(25.5 * i + 0.01)).all(axis=-1).sum() >= 40 * 60
 
 
-@pytest.mark.skipif(not demo.BUILT_IN.exists(), reason="the built-in picture is not there")
 def test_the_built_in_picture_has_depth():
     picture = demo.built_in_picture()
     assert picture.image.shape == (*picture.disparity.shape, 3)

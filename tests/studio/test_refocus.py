@@ -287,6 +287,8 @@ GOOD = ["photo.png", "depth.npy"]
 BAD = {
     "missing picture": (None, ["nope.png", "depth.npy"], ["nope.png", "No such file"]),
     "missing depth": (None, ["photo.png", "nope.npy"], ["nope.npy", "No such file"]),
+    "missing picture of two lines": (None, ["no\npe.png", "depth.npy"], ["no pe.png", "No such file"]),
+    "missing depth of two lines": (None, ["photo.png", "no\npe.npy"], ["no pe.npy", "No such file"]),
     "missing exr": (None, ["photo.png", "nope.exr"], ["nope.exr", "No such file"]),
     "folder as picture": (lambda: os.mkdir("d.png"), ["d.png", "depth.npy"], ["d.png", "directory"]),
     "folder as depth": (lambda: os.mkdir("d.npy"), ["photo.png", "d.npy"], ["d.npy", "directory"]),
@@ -328,6 +330,10 @@ BAD = {
     ),
     "depth next to nothing": (_depth_with(1e-9), ["photo.png", "bad.npy", "--aperture", "5"], ["aperture 5", "--depth-scale"]),
     "depth below floats": (_depth_with(1e-44), ["photo.png", "bad.npy"], ["bad.npy", "column 7, row 5"]),
+    "depth above floats": (_depth_with(1e300), ["photo.png", "bad.npy"], ["bad.npy", "1e+300", "column 7, row 5"]),
+    "huge disparity": (_depth_with(1e300), ["photo.png", "bad.npy", "--depth-kind", "disparity"], ["bad.npy", "1e+300"]),
+    "scale above floats": (_depth_with(1e30), ["photo.png", "bad.npy", "--depth-scale", "1e300"], ["bad.npy", "out of any"]),
+    "scale below floats": (_depth_with(1e-30), ["photo.png", "bad.npy", "--depth-scale", "1e-300"], ["bad.npy", "out of any"]),
     "negative aperture": (None, [*GOOD, "--aperture", "-1"], ["--aperture", "-1"]),
     "NaN aperture": (None, [*GOOD, "--aperture", "nan"], ["--aperture", "nan"]),
     "infinite aperture": (None, [*GOOD, "--aperture", "inf"], ["--aperture", "inf"]),
@@ -364,10 +370,18 @@ BAD = {
     "blades negative": (None, [*GOOD, "--blades", "-6"], ["--blades", "-6"]),
     "rotation NaN": (None, [*GOOD, "--blades", "6", "--rotation", "nan"], ["--rotation"]),
     "light 0": (None, [*GOOD, "--light", "0"], ["--light"]),
+    "light all but 0": (None, [*GOOD, "--light", "0.01"], ["--light", "0.2 to 10", "0.01"]),
+    "light without end": (None, [*GOOD, "--light", "11"], ["--light", "0.2 to 10", "11"]),
+    "light NaN": (None, [*GOOD, "--light", "nan"], ["--light"]),
     "layers 0": (None, [*GOOD, "--layers", "0"], ["--layers", "0"]),
     "layers without end": (None, [*GOOD, "--layers", "100000"], ["--layers", "100000"]),
     "blades without end": (None, [*GOOD, "--blades", "1000000000"], ["--blades"]),
     "frames 1": (None, [*GOOD, "--sweep", "rack.gif", "--frames", "1"], ["--frames", "1"]),
+    "frames without end": (None, [*GOOD, "--sweep", "rack.gif", "--frames", "2000000000"], ["--frames", "2 to 10000"]),
+    "fps all but 0": (None, [*GOOD, "--sweep", "r.gif", "--fps", "0.001", "--out", "a.png"], ["--fps", "0.1 to 240"]),
+    "fps below floats": (None, [*GOOD, "--sweep", "r.gif", "--fps", "1e-320", "--out", "a.png"], ["--fps", "0.1 to 240"]),
+    "fps of years": (None, [*GOOD, "--sweep", "r.mp4", "--fps", "1e-9"], ["--fps", "1e-09"]),
+    "fps 241": (None, [*GOOD, "--sweep", "r.mp4", "--fps", "241"], ["--fps", "241"]),
     "fps 0": (None, [*GOOD, "--sweep", "rack.gif", "--fps", "0"], ["--fps"]),
     "fps NaN": (None, [*GOOD, "--sweep", "rack.gif", "--fps", "nan"], ["--fps"]),
     "unknown out": (None, [*GOOD, "--out", "out.xyz"], ["--out", "out.xyz"]),
@@ -385,6 +399,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")  # numpy's would be a second line
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line_and_writes_nothing(case, folder, capfd):
     make, arguments, named = BAD[case]
@@ -421,6 +436,20 @@ def test_an_interrupted_sweep_leaves_nothing(folder, capfd, monkeypatch):
     monkeypatch.setattr(VirtualLens, "photograph", interrupt)
     assert main(["refocus", *GOOD, "--sweep", "rack.mp4"]) == 130
     assert capfd.readouterr().err == "dofnerf: interrupted\n"
+    assert _contents(folder) == before
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_sweep_that_fails_takes_the_picture_with_it(there, folder, capfd, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "rack.gif")
+
+    if there:
+        (folder / "out.png").write_bytes(b"an older one")
+    before = _contents(folder)
+    monkeypatch.setattr("dofnerf.studio.refocus.write_video", full)
+    assert main(["refocus", *GOOD, "--out", "out.png", "--sweep", "rack.gif"]) == 2
+    assert capfd.readouterr().err == "dofnerf: error: rack.gif: No space left on device\n"
     assert _contents(folder) == before
 
 

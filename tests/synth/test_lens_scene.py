@@ -85,7 +85,7 @@ def test_resume_keeps_finished_pictures(tmp_path: Path, draughtsman: type[Draugh
 
 def test_another_scene_in_the_folder_is_refused(tmp_path: Path) -> None:
     make_lens_scene(tmp_path, SMALL, progress=False)
-    with pytest.raises(ValueError, match="another seed; choose another folder"):
+    with pytest.raises(ValueError, match="another seed, layout_digest; choose another folder"):
         make_lens_scene(tmp_path, LensSceneConfig(views=5, size=(24, 16), samples=1, seed=1), progress=False)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import dofnerf
+from dofnerf import scenes
 from dofnerf.camera import Camera
 from dofnerf.pictures import image_size, read_image, read_map
 from dofnerf.synth import lens, package_scene
@@ -23,12 +24,6 @@ PICTURE = PACKAGE / "pictures" / "demo"
 
 def scene() -> dict:
     return json.loads((SCENE / "transforms.json").read_text(encoding="utf-8"))
-
-
-def read_points(path: Path) -> np.ndarray:
-    header, _, body = path.read_bytes().partition(b"end_header\n")
-    assert header.startswith(b"ply\nformat binary_little_endian")
-    return np.frombuffer(body, dtype=[("xyz", "<f4", 3), ("rgb", "u1", 3), ("error", "<f4")])
 
 
 def frame_camera(facts: dict, index: int) -> Camera:
@@ -59,6 +54,13 @@ def test_it_is_what_the_command_plans() -> None:
         assert found["file_path"] == wanted["file_path"]
 
 
+def test_its_record_is_the_one_the_command_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lens, "plan", lambda *_: ([], []))
+    monkeypatch.setattr(lens, "describe", lambda *_: {})
+    lens.make_lens_scene(tmp_path, package_scene.DEMO, progress=False)
+    assert (tmp_path / "synth.json").read_text(encoding="utf-8") == (SCENE / "synth.json").read_text(encoding="utf-8")
+
+
 def test_training_photos_are_blurred_and_sharp_ones_are_not() -> None:
     def detail(path: str) -> float:
         grey = read_image(SCENE / path).mean(axis=-1)
@@ -84,16 +86,37 @@ def test_one_view_remade_is_the_packaged_one(view: int, kind: str) -> None:
 
 
 def test_points_are_true_and_owe_nothing_to_held_out_views() -> None:
-    facts = scene()
-    points = read_points(SCENE / facts["ply_file_path"])
-    visible = np.load(SCENE / facts["points_visible_path"], allow_pickle=False)
-    assert len(points) >= 500 and visible.shape == (24, len(points))
-    assert not visible[4::9].any()
-    assert (visible.sum(axis=0) >= 2).all()
-    for index in range(24):
-        pixels, depth = frame_camera(facts, index).project(points["xyz"][visible[index]].astype(float))
-        assert ((pixels > -1) & (pixels < [facts["w"] + 1, facts["h"] + 1])).all()
-        assert ((depth > facts["near"]) & (depth < facts["far"])).all()
+    demo = scenes.load(SCENE)
+    assert demo.points is not None and len(demo.points) >= 500 and demo.points.error.max() < 0.3
+    assert demo.test == (4, 13, 22)
+    seen_by = np.zeros(len(demo.points), dtype=int)
+    for index, frame in enumerate(demo.frames):
+        if index in demo.test:
+            assert frame.seen is None
+            continue
+        assert frame.seen is not None and len(frame.seen) >= 300
+        seen_by[frame.seen] += 1
+        pixels, depth = frame.camera.project(demo.points.xyz[frame.seen])
+        assert ((pixels > -1) & (pixels < [demo.size[0] + 1, demo.size[1] + 1])).all()
+        assert ((depth > demo.near) & (depth < demo.far)).all()
+        visible = demo.visible(index)
+        assert len(visible.ids) > 0.99 * len(frame.seen)
+        np.testing.assert_allclose(visible.error, demo.points.error[visible.ids], rtol=1e-6)
+    assert (seen_by >= 2).all()
+
+
+@pytest.mark.parametrize("view", [0, 7])
+def test_points_have_the_colour_of_the_photo_where_they_are_seen(view: int) -> None:
+    demo = scenes.load(SCENE)
+    assert demo.points is not None
+    visible = demo.visible(view)
+
+    def difference(pixels: np.ndarray) -> float:
+        column, row = np.clip(pixels.astype(int), 0, [demo.size[0] - 1, demo.size[1] - 1]).T
+        return float(np.median(np.abs(demo.photo(view)[row, column] - demo.points.rgb[visible.ids] / 255)))
+
+    assert difference(visible.pixels) < 0.03
+    assert difference(visible.pixels + 2) > 0.08
 
 
 def test_points_lie_on_the_surfaces() -> None:
@@ -102,8 +125,8 @@ def test_points_lie_on_the_surfaces() -> None:
     layout = make_layout(package_scene.DEMO.layout, package_scene.DEMO.seed)
     camera = frame_camera(facts, view)
     truth = lens.RayTracer(layout.parts, layout.sky, "scalar_rgb").depth(camera)
-    seen = np.load(SCENE / facts["points_visible_path"], allow_pickle=False)[view]
-    pixels, depth = camera.project(read_points(SCENE / facts["ply_file_path"])["xyz"][seen].astype(float))
+    visible = scenes.load(SCENE).visible(view)
+    pixels, depth = visible.pixels, visible.depth
     column, row = np.clip(pixels.astype(int), 0, [facts["w"] - 1, facts["h"] - 1]).T
     assert np.median(np.abs(depth / truth[row, column] - 1.0)) < 0.03
 
@@ -111,7 +134,8 @@ def test_points_lie_on_the_surfaces() -> None:
 def test_points_from_a_few_photos(tmp_path: Path) -> None:
     pytest.importorskip("pycolmap", reason="needs pycolmap: pip install 'dofnerf[capture]'")
     facts = scene()
-    facts = {key: value for key, value in facts.items() if "p" not in key} | {"frames": facts["frames"][:7]}
+    frames = [{key: frame[key] for key in ("file_path", "transform_matrix")} for frame in facts["frames"][:7]]
+    facts = {key: value for key, value in facts.items() if key != "ply_file_path"} | {"frames": frames}
     for frame in facts["frames"]:
         target = tmp_path / frame["file_path"]
         target.parent.mkdir(exist_ok=True)
@@ -119,7 +143,9 @@ def test_points_from_a_few_photos(tmp_path: Path) -> None:
     (tmp_path / "transforms.json").write_text(json.dumps(facts))
     count = package_scene.add_points(tmp_path / "transforms.json")
     assert count > 50
-    assert np.load(tmp_path / "points_visible.npy").shape == (7, count)
+    made = scenes.load(tmp_path, hold_out=(4,))
+    assert made.points is not None and len(made.points) == count
+    assert [frame.seen is None for frame in made.frames] == [i == 4 for i in range(7)]
 
 
 def test_picture_and_its_depth() -> None:

@@ -102,7 +102,12 @@ def read_map(path: Path | str) -> tuple[np.ndarray, float]:
         array = array[0] if array.shape[0] == 1 else array[..., 0]
     if array.ndim != 2:
         raise ValueError(f"{path}: expected one value per pixel, found shape {array.shape}")
-    return array.astype(np.float32), full
+    with np.errstate(over="ignore"):  # caught below
+        values = array.astype(np.float32)
+    if (np.isinf(values) & np.isfinite(array)).any():
+        row, column = np.argwhere(np.isinf(values) & np.isfinite(array))[0]
+        raise ValueError(f"{path}: {array[row, column]:g} at column {column}, row {row} is out of any range")
+    return values, full
 
 
 def write_image(path: Path | str, image: np.ndarray) -> None:

@@ -22,13 +22,18 @@ def guide(rays: Rays, space: Space, grid: Tensor, targets: Tensor, steps: int, s
     count = targets.shape[-1]
     box = np.array([*space.low, *space.high], dtype=np.float32)
     frame = np.array(space.frame, dtype=np.float32)
-    arrays = (rays.origins.reshape(-1, 3).numpy(), rays.directions.reshape(-1, 3).numpy(), targets.reshape(-1, count).numpy())
+    arrays = (_rows(rays.origins, 3), _rows(rays.directions, 3), _rows(targets, count))
     if out.numel():
         where = (space.kind == "forward", frame, box, grid.numpy())
         run_jobs(
             guide_rays, out.numel() // count, (*arrays, *where, middle, length, np.float32(spread), out.view(-1, count).numpy())
         )
     return out
+
+
+def _rows(tensor: Tensor, width: int) -> np.ndarray:
+    """(…, width) → (R, width), always contiguous: numba compiles once for each layout that it meets."""
+    return tensor.detach().reshape(-1, width).contiguous().numpy()
 
 
 @compiled

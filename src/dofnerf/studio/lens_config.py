@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 AUTOMATIC_BLUR = 0.025  # the largest blur radius of an automatic aperture, in widths of the picture
 MOST_BLADES = 64  # a disc, to the eye
 MOST_LAYERS = 256  # each is a picture in memory
+GAMMAS = 0.2, 10.0  # beyond, eight bits hold next to nothing but black or white
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class LensConfig:
     norm: Literal["paper", "unit"] = "paper"
     """How the light of a blur disc is divided: by r² + 0.2 (paper), or so that each disc keeps exactly its light (unit)."""
     light: float | Literal["srgb"] = 2.2
-    """Curve between display values and linear light, in which blur adds up: a gamma, or srgb. EXR files are linear already."""
+    """Curve between display values and linear light, in which blur adds up: a gamma from 0.2 to 10, or srgb. EXR is linear."""
     layers: int = 1
     """Depth layers for occlusion: 1 is the paper's blur; 4 to 16 is slower and cleaner where near things overlap far ones."""
 
@@ -67,8 +68,8 @@ class LensConfig:
             raise ValueError(f"--blades must be 0 (a disc) or 3 to {MOST_BLADES}, found {self.blades}")
         if not math.isfinite(self.rotation):
             raise ValueError(f"--rotation must be finite, found {self.rotation:g}")
-        if self.light != "srgb" and not (self.light > 0 and math.isfinite(self.light)):
-            raise ValueError(f"--light must be srgb or a gamma above 0, found {self.light:g}")
+        if self.light != "srgb" and not GAMMAS[0] <= self.light <= GAMMAS[1]:  # NaN too
+            raise ValueError(f"--light must be srgb or a gamma from {GAMMAS[0]:g} to {GAMMAS[1]:g}, found {self.light:g}")
         if not 1 <= self.layers <= MOST_LAYERS:
             raise ValueError(f"--layers must be 1 to {MOST_LAYERS}, found {self.layers}")
 

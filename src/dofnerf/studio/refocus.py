@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import tyro
 
-from dofnerf.pictures import is_linear, write_image, write_video
+from dofnerf.pictures import atomic, is_linear, write_image, write_video
 from dofnerf.pictures.files import IMAGE_SUFFIXES, to_bytes
 from dofnerf.studio.lens_config import FocusConfig, LensConfig, depth_in_words, largest_blur
 from dofnerf.studio.outputs import check_file
@@ -24,7 +25,8 @@ from dofnerf.studio.rgbd import DepthConfig, read_rgbd
 if TYPE_CHECKING:
     from dofnerf.studio.virtual_lens import VirtualLens
 
-LARGEST_FPS = 240
+FPS = 0.1, 240.0
+MOST_FRAMES = 10_000
 SMALLEST_MP4 = 16  # pixels; encoders fail below it
 
 
@@ -40,16 +42,16 @@ class OutputConfig:
     sweep: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
     """A rack focus through the depths of the picture, as .gif (near, far and back, in a loop) or .mp4 (near to far)."""
     frames: int = 48
-    """Frames of the sweep."""
+    """Frames of the sweep, 2 to 10000."""
     fps: float = 24.0
-    """Frames a second of the sweep; a GIF rounds the time of a frame to 1/100 s."""
+    """Frames a second of the sweep, 0.1 to 240; a GIF rounds the time of a frame to 1/100 s."""
 
     def check(self, inputs: Iterable[Path]) -> None:
         """Refuse what could not be written, and what would overwrite an input."""
-        if self.frames < 2:
-            raise ValueError(f"--frames must be 2 or more, found {self.frames}")
-        if not 0 < self.fps <= LARGEST_FPS:
-            raise ValueError(f"--fps must be above 0 and at most {LARGEST_FPS}, found {self.fps:g}")
+        if not 2 <= self.frames <= MOST_FRAMES:
+            raise ValueError(f"--frames must be 2 to {MOST_FRAMES}, found {self.frames}")
+        if not FPS[0] <= self.fps <= FPS[1]:  # NaN too
+            raise ValueError(f"--fps must be {FPS[0]:g} to {FPS[1]:g}, found {self.fps:g}")
         if self.out is not None:
             check_file("--out", self.out, IMAGE_SUFFIXES)
             if self.out.resolve() in [path.resolve() for path in inputs]:
@@ -115,14 +117,14 @@ def run(config: RefocusConfig) -> list[Path]:
     from dofnerf.studio.virtual_lens import VirtualLens
 
     lens = VirtualLens(picture, config.lens.kernel(), config.lens.light, config.lens.layers)
-    written = []
-    if out is not None:
-        write_image(out, lens.shown(lens.photograph(aperture, focus), is_linear(out)))
-        written.append(out)
-    if sweep is not None:
-        focuses = sweep_focuses(far, near, config.output.frames, loop=sweep.suffix.lower() == ".gif")
-        write_video(sweep, rack_focus(lens, aperture, focuses), config.output.fps)
-        written.append(sweep)
+    with ExitStack() as together:  # the picture takes its place only when the sweep is whole as well
+        if out is not None:
+            kept_back = together.enter_context(atomic(out))
+            write_image(kept_back, lens.shown(lens.photograph(aperture, focus), is_linear(out)))
+        if sweep is not None:
+            focuses = sweep_focuses(far, near, config.output.frames, loop=sweep.suffix.lower() == ".gif")
+            write_video(sweep, rack_focus(lens, aperture, focuses), config.output.fps)
+    written = [path for path in (out, sweep) if path is not None]
     for path in written:
         print(f"wrote    {path}")
     return written

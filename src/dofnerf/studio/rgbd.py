@@ -103,11 +103,12 @@ def read_rgbd(image_path: Path, depth_path: Path, config: DepthConfig) -> RGBD:
         scale = config.depth_scale or 1 / full
     if holes.any():
         _refuse_holes(depth_path, config, values, holes, wanted)
-    scaled = np.where(holes, 1.0, values.astype(np.float64)) * scale
-    with np.errstate(over="ignore"):  # caught below
+    with np.errstate(over="ignore", divide="ignore"):  # caught below
+        scaled = np.where(holes, 1.0, values.astype(np.float64)) * scale
         disparity = np.where(holes, 0.0, 1 / scaled if config.depth_kind == "depth" else scaled).astype(np.float32)
-    if not np.isfinite(disparity).all():
-        row, column = np.argwhere(~np.isfinite(disparity))[0]
+    beyond = ~np.isfinite(disparity) | (np.isinf(scaled) & np.isfinite(values))
+    if beyond.any():
+        row, column = np.argwhere(beyond)[0]
         value = values[row, column]
         raise ValueError(f"{depth_path}: {config.depth_kind} {value:g} at column {column}, row {row} is out of any range")
     relative = config.depth_kind == "disparity" and integers and config.depth_scale is None

@@ -1,4 +1,4 @@
-"""Where the disparity of each photo comes from: files, sparse points, a depth network.
+"""Where the disparity of each photo comes from: files, sparse points, a trained run, a depth network.
 
 All give disparity = 1 / depth along the optical axis, in 1 / scene units. A *relative* map (a network's, or a greyscale file)
 knows disparity only up to scale and shift; it is fitted to the sparse points that the photo sees, and where a scene has none
@@ -36,6 +36,8 @@ class DisparityConfig:
     map_kind: Literal["depth", "disparity", "relative"] = "depth"
     """What --maps hold: depth in scene units along the optical axis, disparity in 1 / scene units, or relative disparity of any
     scale and shift, larger is nearer (a greyscale PNG)."""
+    run: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
+    """The folder of a trained run of this scene, for --disparity run."""
     model: str = "Intel/dpt-large"
     """The network: a name on the Hugging Face hub (the default is the paper's DPT), or a folder with its files."""
 
@@ -55,9 +57,7 @@ def disparities(scene: Scene, config: DisparityConfig) -> tuple[Disparities, str
                 "give --maps FOLDER or --disparity network"
             )
     if kind == "run":
-        raise ValueError(
-            "--disparity run: this version has no trained runs to take disparity from; use files, points or network"
-        )
+        return _from_run(scene, config.run), f"the run {config.run}"
     if kind == "files":
         if config.maps is not None:
             return _from_folder(scene, config.maps, config.map_kind), f"{config.map_kind} maps in {config.maps}"
@@ -78,6 +78,16 @@ def disparities(scene: Scene, config: DisparityConfig) -> tuple[Disparities, str
 
     network = MonocularNetwork(config.model)
     return lambda i: metric(network.disparity(scene.photo(i)), scene, i), f"the network {config.model}"
+
+
+def _from_run(scene: Scene, path: Path | None) -> Disparities:
+    """What a run that was trained on this scene, at any size, sees from its cameras."""
+    if path is None:
+        raise ValueError("--disparity run: give --run FOLDER, a run that was trained on this scene")
+    from dofnerf.train import Run
+
+    run = Run.load(path)
+    return lambda i: run.render(scene.camera(i)).disparity.numpy()
 
 
 def metric(relative: np.ndarray, scene: Scene, i: int) -> np.ndarray:

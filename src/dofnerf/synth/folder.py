@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,12 +14,12 @@ from dofnerf.pictures import write_json
 from dofnerf.scenes import Scene
 
 RECORD = "synth.json"
+T = TypeVar("T")
 
 
-def claim(out: Path, source: Path, made_by: str, settings: dict[str, Any]) -> None:
-    """Write down what `out` is to hold, or check that it was begun with just these settings; `source` stays untouched."""
-    root = (source.parent if source.is_file() else source).resolve()
-    if out.resolve().is_relative_to(root):
+def claim(out: Path, source: Path | None, made_by: str, settings: dict[str, Any]) -> None:
+    """Write down what `out` is to hold, or check that it was begun with just these settings; a `source` stays untouched."""
+    if source is not None and out.resolve().is_relative_to((source.parent if source.is_file() else source).resolve()):
         raise ValueError(f"--out {out}: lies in the source {source}, where nothing is written; choose another folder")
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out}: is a file, not a folder")
@@ -53,16 +53,16 @@ def fingerprint(scene: Scene) -> str:
     return digest.hexdigest()[:16]
 
 
-def tracker(label: str) -> Callable[[Iterable[int]], Iterator[int]]:
+def tracker(label: str, show: bool = True) -> Callable[[Iterable[T]], Iterator[T]]:
     """A progress bar around a loop over views, on a terminal."""
 
-    def track(views: Iterable[int]) -> Iterator[int]:
+    def track(steps: Iterable[T]) -> Iterator[T]:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         console = Console(stderr=True)
         columns = (TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-            yield from progress.track(list(views), description=label)
+        with Progress(*columns, console=console, transient=True, disable=not (show and console.is_terminal)) as progress:
+            yield from progress.track(list(steps), description=label)
 
     return track

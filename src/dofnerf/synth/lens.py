@@ -9,25 +9,21 @@ lens radius in scene units. Photos are display values, linear light to the power
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dofnerf.camera import Camera
 from dofnerf.pictures import write_image, write_json, write_map
+from dofnerf.synth.folder import claim, tracker
 from dofnerf.synth.layouts import LAYOUTS, make_layout
 from dofnerf.synth.materials import Layout
 from dofnerf.synth.raytrace import RayTracer
 from dofnerf.synth.rig import handheld_views
 
 DISPLAY_GAMMA = 2.2
-_RECORD = "synth.json"
 
 
 @dataclass(frozen=True)
@@ -93,10 +89,13 @@ def make_lens_scene(out: Path | str, config: LensSceneConfig | None = None, prog
     config.check()
     out = Path(out)
     layout = make_layout(config.layout, config.seed)
-    _claim(out, config, layout)
+    settings = asdict(config) | {"layout_digest": _digest(layout)}
+    settings.pop("variant")  # the same picture, but for noise
+    claim(out, None, "dofnerf synth lens", settings)
     cameras, shots = plan(config, layout)
     tracer: RayTracer | None = None
-    for step in _with_progress([*shots, *range(len(cameras) if config.depth else 0)], progress):
+    steps: list[Shot | int] = [*shots, *range(len(cameras) if config.depth else 0)]
+    for step in tracker("photos", progress)(steps):
         path = out / (step.path if isinstance(step, Shot) else _depth_path(step))
         if path.exists():
             continue
@@ -164,27 +163,6 @@ def _depth_path(view: int) -> str:
     return f"depth/{view:03d}.npy"
 
 
-def _claim(out: Path, config: LensSceneConfig, layout: Layout) -> None:
-    """Write down what this folder holds, or check that it holds just that."""
-    settings = asdict(config) | {"size": list(config.size)}
-    settings.pop("variant")  # the same picture, but for noise
-    record = {"made_by": "dofnerf synth lens", "config": settings, "layout_digest": _digest(layout)}
-    path = out / _RECORD
-    if path.exists():
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            raise ValueError(f"{path}: not readable; delete the folder or choose another one") from None
-        if found != record:
-            theirs = found.get("config", {}) if isinstance(found, dict) else {}
-            differing = [key for key in settings if theirs.get(key) != settings[key]] or ["the layout itself"]
-            raise ValueError(f"{out}: holds a scene made with another {', '.join(differing)}; choose another folder")
-    elif out.is_dir() and any(out.iterdir()):
-        raise ValueError(f"{out}: not empty and not begun by synth lens; choose another folder")
-    else:
-        write_json(path, record)
-
-
 def _digest(layout: Layout) -> str:
     """Changes whenever any shape, texture or light of the layout does."""
     digest = hashlib.sha256()
@@ -204,9 +182,3 @@ def _digest(layout: Layout) -> str:
     )
     digest.update(repr(numbers).encode())
     return digest.hexdigest()[:16]
-
-
-def _with_progress(steps: list[Any], show: bool) -> Iterator[Any]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not show) as bar:
-        yield from bar.track(steps, description="photographing")

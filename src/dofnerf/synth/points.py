@@ -1,9 +1,8 @@
 """Sparse 3D points for a scene with known poses, triangulated from its own blurred training photos.
 
 Neither sharp photos nor true depth nor held-out views take part: what comes out is what a user's own capture would give.
-Written beside transforms.json: `points.ply` (xyz, rgb, and `error`, the mean reprojection error in pixels) and
-`points_visible.npy`, bool (frames, points): which photo saw which point. transforms.json names them as `ply_file_path` and
-`points_visible_path`.
+Written beside transforms.json and named in it: `points.ply` (xyz, rgb, and `error`, the mean reprojection error in pixels) and,
+for each training photo, `visible/NAME.npy`: the numbers of the points that it saw and their errors.
 """
 
 from __future__ import annotations
@@ -18,7 +17,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from dofnerf.pictures import atomic, read_image, write_image, write_json
+from dofnerf.pictures import read_image, write_image, write_json, write_map
+from dofnerf.scenes.ply import write_ply
+from dofnerf.scenes.scene import Points
 
 # Small blurred photos hold few features at their own size; enlarged, the detector finds several times more.
 ENLARGE = 3
@@ -43,31 +44,23 @@ def add_points(transforms: Path | str, hold_every: int = 9, hold_from: int = 4) 
     points, error, colours = points[inside], error[inside], found["rgb"][keep][inside]
     if len(points) < 10:
         raise ValueError(f"{transforms}: only {len(points)} points could be triangulated; use more views or larger photos")
-    visible = np.zeros((len(scene["frames"]), len(points)), dtype=bool)
-    visible[training] = found["visible"][:, keep][:, inside]
-    write_ply(transforms.parent / "points.ply", points, colours, error)
-    with atomic(transforms.parent / "points_visible.npy") as temporary:
-        np.save(temporary, visible, allow_pickle=False)
-    names = {"ply_file_path": "points.ply", "points_visible_path": "points_visible.npy"}
-    frames = scene.pop("frames")
-    write_json(transforms, {**scene, **names, "frames": frames})
+    seen = dict(zip(training, found["visible"][:, keep][:, inside], strict=True))
+    write_points(transforms, Points(points, colours, error), seen)
     return len(points)
 
 
-def write_ply(path: Path, points: np.ndarray, colours: np.ndarray, error: np.ndarray) -> None:
-    """Binary PLY of `points` (N, 3), `colours` (N, 3) uint8 and `error` (N,) in pixels."""
-    fields = [(name, "<f4") for name in "xyz"] + [(name, "u1") for name in ("red", "green", "blue")] + [("error", "<f4")]
-    table = np.empty(len(points), dtype=fields)
-    for column, name in enumerate("xyz"):
-        table[name] = points[:, column]
-    for column, name in enumerate(("red", "green", "blue")):
-        table[name] = colours[:, column]
-    table["error"] = error
-    kinds = {"<f4": "float", "u1": "uchar"}
-    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(points)}"]
-    lines += [f"property {kinds[kind]} {name}" for name, kind in fields] + ["end_header", ""]
-    with atomic(path) as temporary:
-        temporary.write_bytes("\n".join(lines).encode("ascii") + table.tobytes())
+def write_points(transforms: Path, points: Points, seen: dict[int, np.ndarray]) -> None:
+    """Write `points` and, for the frames that are keys of `seen`, which of them it saw, bool (P,); name the files."""
+    scene = json.loads(transforms.read_text(encoding="utf-8"))
+    write_ply(transforms.parent / "points.ply", points)
+    frames = scene.pop("frames")
+    for index, frame in enumerate(frames):
+        frame.pop("visible_file_path", None)
+        if index in seen:
+            ids = np.flatnonzero(seen[index])
+            frame["visible_file_path"] = f"visible/{index:03d}.npy"
+            write_map(transforms.parent / frame["visible_file_path"], np.stack([ids, points.error[ids]], axis=1))
+    write_json(transforms, {**scene, "ply_file_path": "points.ply", "frames": frames})
 
 
 def _stage(folder: Path, root: Path, scene: dict[str, Any], training: list[int]) -> None:

@@ -1,0 +1,26 @@
+"""Disparity from a trained run, the third of the sources of `synth blur`."""
+
+import numpy as np
+import pytest
+from tiny_world import config, scene
+
+from dofnerf.render import render_view
+from dofnerf.synth.disparity import DisparityConfig, disparities
+from dofnerf.train import train
+
+
+def test_a_run_gives_the_disparity_of_every_camera(tmp_path):
+    world = scene()
+    run = train(world, config((3, 0, 0)), out=tmp_path / "run")
+    found, words = disparities(world, DisparityConfig(disparity="run", run=tmp_path / "run"))
+    assert "run" in words
+    for i in range(len(world)):
+        np.testing.assert_array_equal(found(i), render_view(run.model, world.camera(i)).disparity)
+        assert (found(i) >= 1 / world.far - 1e-6).all() and (found(i) <= 1 / world.near + 1e-6).all()
+
+
+def test_no_run(tmp_path):
+    with pytest.raises(ValueError, match="--run"):
+        disparities(scene(), DisparityConfig(disparity="run"))
+    with pytest.raises(OSError, match="there is no run"):
+        disparities(scene(), DisparityConfig(disparity="run", run=tmp_path))
