@@ -78,6 +78,8 @@ class LensChanges:
     """Layers of blurred patches: 1 is the paper's blur, more are right at occlusions."""
     in_focus: Number = None
     """Share of the patch steps and of the lens rays that goes to pixels in focus, one ray each."""
+    noise_free: Switch = None
+    """Leave the noise of few lens rays out of the loss, yes or no."""
 
 
 @dataclass(frozen=True)

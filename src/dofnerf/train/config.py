@@ -20,11 +20,11 @@ Sharing = Literal["none", "exif", "all"]
 class StepsConfig:
     """How long each stage is, and how much a step looks at."""
 
-    pinhole_steps: int = 700
+    pinhole_steps: int = 500
     """Steps on random rays by plain volume rendering, before there is a lens (the paper's N_pretrain)."""
-    lens_steps: int = 500
+    lens_steps: int = 300
     """Steps on patches, blurred by concentrate and scatter; field and lens learn together."""
-    lens_ray_steps: int = 1800
+    lens_ray_steps: int = 2200
     """Steps on random pixels with the exact thin lens, a few lens points each: right at every occlusion."""
     rays: int = 2304
     """Rays a step of random rays (also lens points × pixels of the last stage)."""
@@ -66,7 +66,7 @@ class LensLearningConfig:
     """Learn each photo's focus."""
     search: bool = True
     """Start from a search over aperture and focus against each photo; else from constants, as the paper does."""
-    refits: tuple[float, ...] = (0.1, 0.3)
+    refits: tuple[float, ...] = (0.1, 0.25, 0.5)
     """Search again after these shares of the steps with a lens."""
     search_width: int = 96
     """Pixels across of the pictures that the search compares."""
@@ -80,8 +80,10 @@ class LensLearningConfig:
     """The largest blur radius in pixels that the lens can learn, from one end of the depth range to the other."""
     layers: int = 1
     """Layers of the blurred patches: 1 is the paper's blur, more are right at occlusions too."""
-    in_focus: float = 0.0
+    in_focus: float = 0.6
     """Share of the patch steps, and of the lens rays, that goes to random pixels in focus instead, one ray each."""
+    noise_free: bool = True
+    """Leave the noise of few lens rays out of the loss; else it counts as error, and the gradient is calmer."""
     light: Curve = 2.2
     """Gamma of the photos, or srgb: blur adds light."""
 

@@ -29,7 +29,7 @@ def preset(name: str, field: str | None = None) -> TrainConfig:
         return replace(
             config,
             steps=StepsConfig(200_000, 200_000, 0, rays=1024, patch_size=48, anchor_stride=16),
-            lens=LensLearningConfig(search=False, refits=(), lens_rate=5e-4, only_sampled=False),
+            lens=LensLearningConfig(search=False, refits=(), lens_rate=5e-4, only_sampled=False, in_focus=0.0),
             rates=replace(rates, rate=NETWORK_RATE, decay=0.1, decay_steps=250_000, warmup=0),
             sampling=SamplingConfig(coarse=64, fine=64),
         )

@@ -109,7 +109,7 @@ class VolumeSteps:
         target, losses = self._photo(pixels), []
         for one in self._see(rays, generator):
             a, b = (average_light(part, self.config.lens.light) - target for part in one.colour.split(half, dim=1))
-            losses.append((a * b).mean())
+            losses.append((a * b if self.config.lens.noise_free else ((a + b) / 2).square()).mean())
         outcome = Outcome(torch.stack(losses).sum(), ((a + b) / 2).detach().square().mean(), 2 * half * count, pixels.photo)
         if not share:
             return outcome
