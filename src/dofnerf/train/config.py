@@ -82,7 +82,7 @@ class LensLearningConfig:
     """Layers of the blurred patches: 1 is the paper's blur, more are right at occlusions too."""
     in_focus: float = 0.6
     """Share of the patch steps, and of the lens rays, that goes to random pixels in focus instead, one ray each."""
-    noise_free: bool = True
+    noise_free: bool = False
     """Leave the noise of few lens rays out of the loss; else it counts as error, and the gradient is calmer."""
     light: Curve = 2.2
     """Gamma of the photos, or srgb: blur adds light."""

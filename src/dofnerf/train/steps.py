@@ -5,9 +5,9 @@ no light is missing. *lens rays*: random pixels, each the average, in linear lig
 
 Most of what is sharp lies in pixels that are in focus, where one ray does instead of many: a share of the rays may go there.
 
-An average of few rays is noisy, and the square of noise is loss: it would teach the field to blur whatever is out of focus. So
-the last stage takes two independent averages a and b of each pixel t, and the loss (a − t)(b − t), whose expectation is free of
-the noise.
+An average of few rays is noisy, and the square of noise is loss: it teaches the field to blur what is out of focus.
+With `noise_free` the loss is (a − t)(b − t) for two independent averages a and b of a pixel t: its expectation is free of the
+noise, at the price of a wilder gradient.
 """
 
 from __future__ import annotations
