@@ -83,7 +83,19 @@ def test_pixels_called_sharp_are():
     sharp, photo = torch.from_numpy(world.sharp(which)), torch.from_numpy(world.photo(which))
     mask = sharp_pixels(SmallView(sharp, torch.from_numpy(1 / world.depth(which)), photo, 1.0), steps.lens, which) > 0
     assert 0.3 < float(mask.float().mean()) < 0.95
-    assert float((sharp - photo)[mask].abs().max()) < 0.02 < float((sharp - photo)[~mask].abs().max())
+    assert float((sharp - photo)[mask].abs().mean()) < 0.005 < float((sharp - photo)[~mask].abs().max())
+
+
+def test_rays_to_pixels_in_focus_are_all_used_however_few_there_are():
+    steps = knowing(scene(size=(30, 36)), in_focus=0.5)
+    steps.in_focus = torch.zeros(4, 15, 18, dtype=torch.uint8)
+    generator = torch.Generator().manual_seed(0)
+    assert steps("lens rays", generator).rays == 96  # none is in focus: any pixels
+    steps.in_focus[2, 14, 17] = 1
+    pixels = steps._pixels_in_focus(generator, 50)
+    assert set(pixels.photo.tolist()) == {2}
+    assert set(pixels.row.tolist()) == {28, 29} and set(pixels.column.tolist()) == {34, 35}
+    assert steps("lens rays", generator).rays == 96
 
 
 def test_nonsense_from_the_field_is_named():

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from dofnerf.optics import LearnedLens, scatter
-from dofnerf.optics.aperture import RIM
 from dofnerf.optics.light import Curve
 
 _COARSE = (6, 9)  # apertures, focuses
@@ -120,16 +119,12 @@ def _best_focus(view: SmallView, apertures: list[float], focuses: list[float], l
 
 @torch.no_grad()
 def sharp_pixels(view: SmallView, lens: LearnedLens, photo: int) -> Tensor:
-    """(h, w) uint8: 1 where the photo is in focus and no blurred neighbour sends light. A ray there needs no lens.
-
-    Blur from behind does not really spill over what is in focus, but the field's silhouettes are soft, and at them a pixel that
-    is wrongly called sharp teaches the field blur: such pixels are left out on both sides.
-    """
+    """(h, w) uint8: 1 where the photo is in focus and no blurred neighbour's disc reaches. A ray there needs no lens."""
     radius = (lens.aperture[photo] * view.scale * (lens.focus_disparity[photo] - view.disparity)).abs()
     blurred = radius > _IN_FOCUS * view.scale
-    reached, reach = blurred, radius + RIM * view.scale
-    for far in range(1, int(reach.max()) + 2):
-        sends = (blurred & ((reach > far) | (far == 1))).to(radius)[None, None]
+    reached = blurred
+    for far in range(1, int(radius.max()) + 1):
+        sends = (blurred & (radius >= far)).to(radius)[None, None]
         reached = reached | (torch.nn.functional.max_pool2d(sends, 2 * far + 1, stride=1, padding=far)[0, 0] > 0)
     return (~reached).to(torch.uint8)
 

@@ -71,10 +71,8 @@ class VolumeSteps:
         return outcome
 
     def _random_rays(self, generator: torch.Generator, count: int, in_focus: bool = False) -> Outcome:
-        pixels = random_pixels(self.data.numbers, self.data.size, count * (4 if in_focus else 1), generator)
-        if in_focus:
-            sharp = self._is_in_focus(pixels)
-            pixels = Pixels(*(part[sharp][:count] for part in pixels))
+        draw = self._pixels_in_focus if in_focus else self._any_pixels
+        pixels = draw(generator, count)
         seen = self._see(self.data.rays(pixels.photo, pixels.centres), generator)
         errors = [(one.colour - self._photo(pixels)).square().sum() / max(3 * len(pixels.photo), 1) for one in seen]
         return Outcome(torch.stack(errors).sum(), errors[-1].detach(), len(pixels.photo))
@@ -140,10 +138,28 @@ class VolumeSteps:
         known = share > 0 and self.in_focus is not None
         return known and float(torch.rand((), generator=generator, device=generator.device)) < share
 
-    def _is_in_focus(self, pixels: Pixels) -> Tensor:
+    def _any_pixels(self, generator: torch.Generator, count: int) -> Pixels:
+        return random_pixels(self.data.numbers, self.data.size, count, generator)
+
+    def _pixels_in_focus(self, generator: torch.Generator, count: int) -> Pixels:
+        """`count` of them, uniform over all that are in focus; any pixels if none is."""
         assert self.in_focus is not None
         (height, width), (h, w) = self.data.size, self.in_focus.shape[1:]
-        return self.in_focus[pixels.photo, pixels.row * h // height, pixels.column * w // width] > 0
+        cells = self.in_focus.nonzero()
+        if not len(cells):
+            return self._any_pixels(generator, count)
+        photo, row, column = cells[_below(len(cells), count, generator)].unbind(-1)
+        # A cell of the small map stands for a few pixels of the photo: one of them.
+        row = ((row + _unit(count, generator)) * height / h).long().clamp(max=height - 1)
+        return Pixels(photo, row, ((column + _unit(count, generator)) * width / w).long().clamp(max=width - 1))
+
+
+def _below(most: int, count: int, generator: torch.Generator) -> Tensor:
+    return torch.randint(most, (count,), generator=generator, device=generator.device)
+
+
+def _unit(count: int, generator: torch.Generator) -> Tensor:
+    return torch.rand(count, generator=generator, device=generator.device)
 
 
 def _finite(seen: Concentrated) -> Concentrated:
