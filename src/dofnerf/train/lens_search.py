@@ -23,7 +23,7 @@ from dofnerf.train.data import missed
 _COARSE = (6, 9)  # apertures, focuses
 _ROUNDS = 6
 _SMALLEST_BLUR = 0.35  # pixels: from one end of the range to the other, the smallest aperture that is tried
-_IN_FOCUS = 0.6  # pixels of blur radius, in the photo
+_IN_FOCUS = 1.2  # pixels of blur radius, in the photo
 _LARGEST = 0.98  # of the largest aperture: beyond, the logit has no slope left
 
 
