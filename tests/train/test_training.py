@@ -9,6 +9,7 @@ from tiny_world import QUIET, config, scene
 
 import dofnerf
 from dofnerf.train import Run, pinhole_twin, preset, train
+from dofnerf.train.learner import Learner
 
 
 def psnr(run, world, i):
@@ -23,7 +24,7 @@ def test_training_learns_the_scene():
     world = scene(size=(30, 36))
     made = config((100, 30, 20), refits=())
     run = train(world, replace(made, steps=replace(made.steps, rays=384)))
-    untrained = Run(type(run.learner)(run.config, run.setting))
+    untrained = Run(Learner.like(run.config, run.setting, {}))
     assert psnr(run, world, 3) > max(16, psnr(untrained, world, 3) + 4)
     aperture = run.lens.aperture.detach()
     assert 0 < float(aperture.min()) <= float(aperture.max()) <= float(run.lens.max_aperture)
@@ -63,7 +64,7 @@ def test_sparse_points_pull_depth():
 @pytest.mark.parametrize(("aperture", "focus"), [(True, False), (False, True), (False, False)])
 def test_ablation_switches(aperture, focus):
     run = train(scene(), config((3, 4, 3), learn_aperture=aperture, learn_focus=focus))
-    fresh = type(run.learner)(run.config, run.setting).lens
+    fresh = Learner.like(run.config, run.setting, {}).lens
     assert bool((run.lens.raw_aperture != fresh.raw_aperture).any()) == aperture
     assert bool((run.lens.raw_focus != fresh.raw_focus).any()) == focus
 

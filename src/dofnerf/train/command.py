@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from dofnerf import scenes
-from dofnerf.fields import kinds
 from dofnerf.train.config import Sharing, TrainConfig
 from dofnerf.train.folder import KeepConfig
+from dofnerf.train.methods import methods
 from dofnerf.train.presets import Preset, preset
 from dofnerf.train.run import Run
 from dofnerf.train.trainer import Device, train
@@ -116,8 +116,8 @@ class TrainCommandConfig:
 
     def training(self) -> TrainConfig:
         """The preset with the changes."""
-        if self.field is not None and self.field not in kinds():
-            raise ValueError(f"--field {self.field}: there is no such field; there are {', '.join(kinds())}")
+        if self.field is not None and self.field not in methods():
+            raise ValueError(f"--field {self.field}: there is no such field; there are {', '.join(methods())}")
         config = preset(self.preset, self.field)
         return replace(
             config,
