@@ -8,8 +8,10 @@ import torch
 from tiny_world import QUIET, config, scene
 
 import dofnerf
+from dofnerf.optics import LearnedLens
 from dofnerf.train import Run, pinhole_twin, preset, train
 from dofnerf.train.learner import Learner
+from dofnerf.train.setting import Setting
 
 
 def psnr(run, world, i):
@@ -87,6 +89,28 @@ def test_the_papers_preset_is_the_papers():
     assert (made.sampling.coarse, made.sampling.fine) == (64, 64)
     assert made.rates.rate_at(0, made.steps.total) == 5e-4
     assert made.rates.rate_at(250_000, made.steps.total) == pytest.approx(5e-5)
+    assert not made.lens.search and (made.lens.start_blur, made.lens.start_focus) == (5.0, 0.5)
+
+
+def test_the_lens_starts_where_it_is_told():
+    world = scene()
+    setting = Setting.of(world, config())
+    far, near = 1 / world.far, 1 / world.near
+    for blur, focus in ((5.0, 0.5), (1.0, 0.25), (3.0, 1.0)):
+        made = config(start_blur=blur, start_focus=focus, max_radius=16.0)
+        lens = Learner.like(made, setting, {}).lens
+        assert lens.aperture.tolist() == pytest.approx([blur / (near - far)] * 4, rel=1e-5)
+        assert lens.focus_disparity.tolist() == pytest.approx([far + focus * (near - far)] * 4, rel=1e-5)
+    # The paper's: half of ten pixels, in the middle of the range. So blur is 2.5 pixels at either end.
+    paper = Learner.like(replace(config(), lens=preset("paper").lens), setting, {}).lens
+    ends = [abs(float(paper.coc_radius_from_disparity(torch.tensor(end), 0))) for end in (far, near)]
+    assert ends == pytest.approx([2.5, 2.5], rel=1e-4)
+    fresh = LearnedLens(4, world.near, world.far, 16.0)
+    assert torch.allclose(paper.raw_aperture, fresh.raw_aperture) and torch.allclose(
+        paper.raw_focus, fresh.raw_focus, atol=1e-6
+    )
+    with pytest.raises(ValueError, match="start_focus"):
+        config(start_focus=1.5)
 
 
 def test_shared_apertures(tmp_path):

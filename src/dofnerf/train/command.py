@@ -64,6 +64,10 @@ class LensChanges:
     """Learn each photo's focus, yes or no."""
     search: Switch = None
     """Search for aperture and focus of each photo at the start of the lens's stages."""
+    start_blur: Number = None
+    """Blur radius in pixels, from one end of the depth range to the other, that photos start with."""
+    start_focus: Number = None
+    """Where photos start to be focused: 0 at the far end of the disparities, 1 at the near end."""
     refits: Annotated[tuple[float, ...] | None, _AS_PRESET] = None
     """Search again after these shares of the steps with a lens."""
     lens_rate: Number = None

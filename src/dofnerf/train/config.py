@@ -66,6 +66,10 @@ class LensLearningConfig:
     """Learn each photo's focus."""
     search: bool = True
     """Start from a search over aperture and focus against each photo; else from constants, as the paper does."""
+    start_blur: float = 5.0
+    """Blur radius in pixels, from one end of the depth range to the other, of the aperture that photos start with."""
+    start_focus: float = 0.5
+    """Where photos start to be focused: 0 at the far end of the range of disparities, 1 at the near end."""
     refits: tuple[float, ...] = (0.1, 0.25, 0.5)
     """Search again after these shares of the steps with a lens."""
     search_width: int = 96
@@ -92,6 +96,8 @@ class LensLearningConfig:
             raise ValueError(f"lens_rate must be in 0 … 1, max_radius above 0, search_width 8 and layers 1 or more: {self}")
         if not (0 <= self.in_focus < 1 and all(0 < share < 1 for share in self.refits)):
             raise ValueError(f"in_focus and refits are shares from 0 to 1, found {self.in_focus} and {self.refits}")
+        if not (self.start_blur >= 0 and 0 <= self.start_focus <= 1):
+            raise ValueError(f"start_blur must be 0 or more and start_focus in 0 … 1: {self.start_blur}, {self.start_focus}")
 
 
 @dataclass(frozen=True)

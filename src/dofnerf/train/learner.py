@@ -14,7 +14,7 @@ from torch import Tensor
 from dofnerf.optics import LearnedLens
 from dofnerf.render import Model
 from dofnerf.scenes import Scene
-from dofnerf.train.config import TrainConfig
+from dofnerf.train.config import LensLearningConfig, TrainConfig
 from dofnerf.train.data import TrainingData
 from dofnerf.train.lens_adam import LensAdam
 from dofnerf.train.methods import NotFinite, Outcome, method
@@ -38,11 +38,8 @@ class Learner:
 
     def __init__(self, config: TrainConfig, setting: Setting, model: Model, device: torch.device | str = "cpu") -> None:
         self.config, self.setting, self.device = config, setting, torch.device(device)
-        far, near = setting.disparities
-        lens = LearnedLens(
-            len(setting.photos), 1 / near, 1 / far if far else math.inf, config.lens.max_radius, groups=setting.groups
-        )
         self.model = model.to(self.device)
+        lens = _lens(setting, config.lens)
         self.lens = lens.learn(config.lens.learn_aperture, config.lens.learn_focus).to(self.device)
         groups = method(config.field).groups(self.model, config)
         self.rates = [group.rate for group in groups]
@@ -122,6 +119,16 @@ class Learner:
         """No parameter is NaN or infinite: only such a state is worth keeping."""
         values = [*self.model.parameters(), *self.lens.parameters()]
         return all(bool(torch.isfinite(value.detach()).all()) for value in values)
+
+
+def _lens(setting: Setting, config: LensLearningConfig) -> LearnedLens:
+    """Every photo's lens as it starts."""
+    far, near = setting.disparities
+    return LearnedLens(
+        len(setting.photos), 1 / near, 1 / far if far else math.inf, config.max_radius, groups=setting.groups,
+        aperture=min(config.start_blur, config.max_radius / 2) / (near - far),
+        focus_disparity=far + config.start_focus * (near - far),
+    )  # fmt: skip
 
 
 @contextmanager

@@ -31,10 +31,12 @@ class VolumeMethod(Method):
         rates = RatesConfig(rate=NETWORK_RATE if network else RatesConfig.rate, depth_weight=self.kind.depth_weight)
         config = TrainConfig(self.name, name, rates=rates, field_config=self.config())
         if name == "paper":
+            # Both lens parameters start at 0.5: of disparity from 0 to 1, and of ten pixels of blur.
+            start = LensLearningConfig(search=False, refits=(), start_blur=5.0, start_focus=0.5)
             return replace(
                 config,
                 steps=StepsConfig(200_000, 200_000, 0, rays=1024, patch_size=48, anchor_stride=16),
-                lens=LensLearningConfig(search=False, refits=(), lens_rate=5e-4, only_sampled=False, in_focus=0.0),
+                lens=replace(start, lens_rate=5e-4, only_sampled=False, in_focus=0.0),
                 rates=replace(rates, rate=NETWORK_RATE, decay=0.1, decay_steps=250_000, warmup=0),
                 sampling=SamplingConfig(coarse=64, fine=64),
             )
