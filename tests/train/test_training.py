@@ -103,7 +103,7 @@ def test_the_lens_starts_where_it_is_told():
         assert lens.focus_disparity.tolist() == pytest.approx([far + focus * (near - far)] * 4, rel=1e-5)
     # The paper's: half of ten pixels, in the middle of the range. So blur is 2.5 pixels at either end.
     paper = Learner.like(replace(config(), lens=preset("paper").lens), setting, {}).lens
-    ends = [abs(float(paper.coc_radius_from_disparity(torch.tensor(end), 0))) for end in (far, near)]
+    ends = [abs(float(paper.coc_radius_from_disparity(torch.tensor(end), 0).detach())) for end in (far, near)]
     assert ends == pytest.approx([2.5, 2.5], rel=1e-4)
     fresh = LearnedLens(4, world.near, world.far, 16.0)
     assert torch.allclose(paper.raw_aperture, fresh.raw_aperture) and torch.allclose(
