@@ -10,7 +10,8 @@ from dofnerf.rays import choose_space
 from dofnerf.render import Concentrated, Shaded
 from dofnerf.train.data import training_data
 from dofnerf.train.lens_search import SmallView, sharp_pixels
-from dofnerf.train.steps import NotFinite, VolumeSteps
+from dofnerf.train.methods import NotFinite
+from dofnerf.train.steps import VolumeSteps
 
 
 class Truth:

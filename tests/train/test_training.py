@@ -8,7 +8,10 @@ import torch
 from tiny_world import QUIET, config, scene
 
 import dofnerf
+from dofnerf.optics import LearnedLens
 from dofnerf.train import Run, pinhole_twin, preset, train
+from dofnerf.train.learner import Learner
+from dofnerf.train.setting import Setting
 
 
 def psnr(run, world, i):
@@ -23,7 +26,7 @@ def test_training_learns_the_scene():
     world = scene(size=(30, 36))
     made = config((100, 30, 20), refits=())
     run = train(world, replace(made, steps=replace(made.steps, rays=384)))
-    untrained = Run(type(run.learner)(run.config, run.setting))
+    untrained = Run(Learner.like(run.config, run.setting, {}))
     assert psnr(run, world, 3) > max(16, psnr(untrained, world, 3) + 4)
     aperture = run.lens.aperture.detach()
     assert 0 < float(aperture.min()) <= float(aperture.max()) <= float(run.lens.max_aperture)
@@ -48,8 +51,10 @@ def test_the_papers_fields_train_too(field):
 
 def test_sparse_points_pull_depth():
     world = scene(points=True)
-    made = config((40, 0, 0))
-    with_points = replace(made, rates=replace(made.rates, depth_weight=1.0, depth_rays=32))
+    made = config((60, 0, 0))
+    with_points, without = (
+        replace(made, rates=replace(made.rates, depth_weight=weight, depth_rays=32, spread_weight=0.0)) for weight in (1.0, 0.0)
+    )
 
     def error(run):
         disparity = run.render(world.camera(0)).disparity
@@ -57,13 +62,13 @@ def test_sparse_points_pull_depth():
         columns, rows = pixels.astype(int).T
         return float((1 / disparity[rows, columns] / torch.from_numpy(depth) - 1).abs().mean())
 
-    assert error(train(world, with_points)) < error(train(world, made))
+    assert error(train(world, with_points)) < error(train(world, without))
 
 
 @pytest.mark.parametrize(("aperture", "focus"), [(True, False), (False, True), (False, False)])
 def test_ablation_switches(aperture, focus):
     run = train(scene(), config((3, 4, 3), learn_aperture=aperture, learn_focus=focus))
-    fresh = type(run.learner)(run.config, run.setting).lens
+    fresh = Learner.like(run.config, run.setting, {}).lens
     assert bool((run.lens.raw_aperture != fresh.raw_aperture).any()) == aperture
     assert bool((run.lens.raw_focus != fresh.raw_focus).any()) == focus
 
@@ -86,6 +91,28 @@ def test_the_papers_preset_is_the_papers():
     assert (made.sampling.coarse, made.sampling.fine) == (64, 64)
     assert made.rates.rate_at(0, made.steps.total) == 5e-4
     assert made.rates.rate_at(250_000, made.steps.total) == pytest.approx(5e-5)
+    assert not made.lens.search and (made.lens.start_blur, made.lens.start_focus) == (5.0, 0.5)
+
+
+def test_the_lens_starts_where_it_is_told():
+    world = scene()
+    setting = Setting.of(world, config())
+    far, near = 1 / world.far, 1 / world.near
+    for blur, focus in ((5.0, 0.5), (1.0, 0.25), (3.0, 1.0)):
+        made = config(start_blur=blur, start_focus=focus, max_radius=16.0)
+        lens = Learner.like(made, setting, {}).lens
+        assert lens.aperture.tolist() == pytest.approx([blur / (near - far)] * 4, rel=1e-5)
+        assert lens.focus_disparity.tolist() == pytest.approx([far + focus * (near - far)] * 4, rel=1e-5)
+    # The paper's: half of ten pixels, in the middle of the range. So blur is 2.5 pixels at either end.
+    paper = Learner.like(replace(config(), lens=preset("paper").lens), setting, {}).lens
+    ends = [abs(float(paper.coc_radius_from_disparity(torch.tensor(end), 0).detach())) for end in (far, near)]
+    assert ends == pytest.approx([2.5, 2.5], rel=1e-4)
+    fresh = LearnedLens(4, world.near, world.far, 16.0)
+    assert torch.allclose(paper.raw_aperture, fresh.raw_aperture) and torch.allclose(
+        paper.raw_focus, fresh.raw_focus, atol=1e-6
+    )
+    with pytest.raises(ValueError, match="start_focus"):
+        config(start_focus=1.5)
 
 
 def test_shared_apertures(tmp_path):

@@ -69,12 +69,12 @@ def scene(count=5, size=(20, 24), test=(3,), points=False):
 def config(steps=(12, 6, 4), field="hash", name="fast", **lens) -> TrainConfig:
     """A preset made tiny."""
     made = preset(name, field)
-    lens = {"refits": (0.5,), **lens}
+    lens = {"refits": (0.5,), "search_width": 24, "max_radius": 8.0, **lens}
     small = {"hash": HashConfig(levels=4, features=2, log2_size=10, base=4, finest=32, width=16)}
     return replace(
         made,
         steps=StepsConfig(*steps, rays=96, patch_size=16, anchor_stride=4, lens_points=4, photos=made.steps.photos),
-        lens=replace(made.lens, search_width=24, max_radius=8.0, **lens),
+        lens=replace(made.lens, **lens),
         sampling=SamplingConfig(coarse=8, fine=8, samples=8, steps=24, grid=16),
         field_config=small.get(field) or replace(made.field_config, depth=2, width=16),
     )

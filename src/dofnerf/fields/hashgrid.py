@@ -99,4 +99,4 @@ def harmonics(directions: Tensor) -> Tensor:
     return torch.stack([torch.ones_like(x), x, y, z, x * y, y * z, x * z, x * x - y * y, 3 * z * z - 1], dim=-1)
 
 
-FIELD = FieldKind("hash", HashConfig, HashField, sampling="density-grid")
+FIELD = FieldKind("hash", HashConfig, HashField, sampling="density-grid", depth_weight=0.1)

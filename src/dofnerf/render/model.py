@@ -12,10 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dofnerf.camera import Camera
 from dofnerf.fields import FieldKind
 from dofnerf.fields.density_grid import DensityGrid
 from dofnerf.rays import Rays, Space, guided, importance, merge, samples_between, stratified
 from dofnerf.rays.samples import SPREAD
+from dofnerf.render.base import Model, View, ViewLens
+from dofnerf.render.view import render_view
 from dofnerf.render.volume import Concentrated, Shaded, concentrate, ray_weights, thickness_of
 
 BEHIND = 0.5  # samples anywhere, for each one where the grid sees something
@@ -41,7 +44,7 @@ class SamplingConfig:
             raise ValueError(f"samples and steps must be 2 or more, found {self}")
 
 
-class VolumeModel(nn.Module):
+class VolumeModel(Model):
     """Rays in; colour, depth and disparity out. `fields` are asked in turn; the last one makes the picture."""
 
     def __init__(self, kind: FieldKind, config: Any, space: Space, sampling: SamplingConfig | None = None) -> None:
@@ -74,6 +77,9 @@ class VolumeModel(nn.Module):
         edges = merge(even, importance(even, weights, config.fine, generator))
         fine = self._ask(self.fields[1], rays, edges)
         return [fine] if only_last else [coarse, fine]
+
+    def view(self, camera: Camera, lens: ViewLens | None = None) -> View:
+        return render_view(self, camera, lens)
 
     def refresh(self, share: float = 1.0, generator: torch.Generator | None = None) -> None:
         """Bring the density grid up to date, a random `share` of its cells; to be called now and then while training."""

@@ -1,49 +1,23 @@
-"""Camera + optional lens in → image, disparity, alpha out."""
+"""Camera + optional lens in → image, disparity, alpha out, by marching along rays."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
-from dofnerf.optics import Kernel, scatter, scatter_layers, to_display, to_linear
+from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
 from dofnerf.optics.light import Curve
-from dofnerf.optics.thin_lens import coc_radius_from_disparity
 from dofnerf.rays import Rays, camera_rays, lens_points, lens_rays, pixel_centres, stack_cameras
-from dofnerf.render.model import VolumeModel
+from dofnerf.render.base import View, ViewLens
 from dofnerf.render.volume import Concentrated, concentrate, concentrate_layers, layer_edges
 
+if TYPE_CHECKING:
+    from dofnerf.render.model import VolumeModel
+
 CHUNK = 8192  # rays whose samples are in memory at once
-
-
-@dataclass(frozen=True)
-class ViewLens:
-    """`aperture` in pixels × scene units and `focus_disparity` in 1 / scene units: numbers, or scalar tensors that learn.
-
-    `layers` 1 is the paper's blur, more are right at occlusions too. `blur_by` is the depth that counts: the mean of depth
-    (the paper's Eq. 11) or of disparity.
-    """
-
-    aperture: Tensor | float
-    focus_disparity: Tensor | float
-    kernel: Kernel = field(default_factory=Kernel)
-    layers: int = 1
-    light: Curve = 2.2
-    blur_by: Literal["depth", "disparity"] = "disparity"
-
-    def coc_radius(self, disparity: Tensor) -> Tensor:
-        return coc_radius_from_disparity(disparity, self.aperture, self.focus_disparity)
-
-
-class View(NamedTuple):
-    """`image` (H, W, 3) in display values (lamps may be beyond 1), `disparity` (H, W) and `alpha` (H, W) of the sharp view."""
-
-    image: Tensor
-    disparity: Tensor
-    alpha: Tensor
 
 
 @torch.no_grad()

@@ -15,12 +15,12 @@ import safetensors
 import safetensors.torch
 import torch
 
-from dofnerf.fields import kind
 from dofnerf.pictures import atomic
-from dofnerf.render import VolumeModel
 from dofnerf.train.config import TrainConfig
-from dofnerf.train.learner import Learner, Setting, Standing
+from dofnerf.train.learner import Learner, Standing
+from dofnerf.train.methods import method
 from dofnerf.train.plain import from_plain, to_plain
+from dofnerf.train.setting import Setting
 
 FILE = "checkpoint.safetensors"
 _FORMAT = "dofnerf run 1"
@@ -30,6 +30,7 @@ def pack(learner: Learner) -> bytes:
     """A learner as the bytes of a checkpoint."""
     words = {"format": _FORMAT, "config": to_plain(learner.config), "setting": to_plain(learner.setting)}
     words["standing"] = to_plain(learner.standing)
+    words["moments"] = sorted(learner.adam.state_dict()["state"])
     return safetensors.torch.save(learner.tensors(), {"dofnerf": json.dumps(words, allow_nan=False)})
 
 
@@ -53,11 +54,13 @@ def unpack(packed: bytes, device: torch.device | str = "cpu", label: str = "chec
         setting = from_plain(Setting, words["setting"], "setting")
         standing = from_plain(Standing, words["standing"], "standing")
         tensors = safetensors.torch.load(packed)
-        _compare(tensors, config, setting)
-        learner = Learner(config, setting, device)
-        _compare_all(tensors, learner, standing)
+        prefix = "model."
+        shapes = {name.removeprefix(prefix): value.shape for name, value in tensors.items() if name.startswith(prefix)}
+        _compare(tensors, config, setting, shapes)
+        learner = Learner.like(config, setting, shapes, device)
+        _compare_all(tensors, learner, words["moments"])
         learner.restore(tensors, standing)
-    except (ValueError, KeyError, RuntimeError, IndexError, safetensors.SafetensorError) as error:
+    except (ValueError, KeyError, RuntimeError, IndexError, TypeError, safetensors.SafetensorError) as error:
         line = " ".join(str(error).split())[:160]
         raise ValueError(f"{label}: the checkpoint is damaged or from another version ({line})") from None
     return learner
@@ -66,7 +69,7 @@ def unpack(packed: bytes, device: torch.device | str = "cpu", label: str = "chec
 def config_from(plain: dict[str, Any]) -> TrainConfig:
     """A TrainConfig of `to_plain`'s words; the field's own part by the field's name."""
     config = from_plain(TrainConfig, plain)
-    return replace(config, field_config=from_plain(kind(config.field).config, config.field_config, "field_config"))
+    return replace(config, field_config=from_plain(method(config.field).config, config.field_config, "field_config"))
 
 
 def _words(packed: bytes, label: str) -> dict[str, Any]:
@@ -82,10 +85,10 @@ def _words(packed: bytes, label: str) -> dict[str, Any]:
     return words
 
 
-def _compare(tensors: dict[str, torch.Tensor], config: TrainConfig, setting: Setting) -> None:
-    """Refuse tensors that do not fit the config, before the config makes anything."""
+def _compare(tensors: dict[str, torch.Tensor], config: TrainConfig, setting: Setting, shapes: dict[str, torch.Size]) -> None:
+    """Refuse tensors that do not fit the config or each other, before the config makes anything."""
     with torch.device("meta"):
-        model = VolumeModel(kind(config.field), config.field_config, setting.space, config.sampling)
+        model = method(config.field).like(config, setting, shapes)
     wanted = {f"model.{name}": tuple(value.shape) for name, value in model.state_dict().items()}
     count = len(setting.photos)
     wanted |= {"lens.raw_focus": (count,), "lens.groups": (count,)}
@@ -97,13 +100,13 @@ def _compare(tensors: dict[str, torch.Tensor], config: TrainConfig, setting: Set
         raise ValueError(f"{count} photos, but not as many focal lengths, f-numbers and groups")
 
 
-def _compare_all(tensors: dict[str, torch.Tensor], learner: Learner, standing: Standing) -> None:
-    """Refuse a state that lacks a part, or has one of another shape."""
+def _compare_all(tensors: dict[str, torch.Tensor], learner: Learner, moments: list[int]) -> None:
+    """Refuse a state that lacks a part, or has one of another shape. `moments` numbers the parameters that Adam has moved."""
     wanted = {name: value.shape for name, value in learner.tensors().items()}
-    if standing.step:
-        for index, value in enumerate(learner.model.parameters()):
-            wanted |= {f"adam.{index}.exp_avg": value.shape, f"adam.{index}.exp_avg_sq": value.shape}
-            wanted |= {f"adam.{index}.step": torch.Size()}
+    parameters = [value for group in learner.adam.param_groups for value in group["params"]]
+    for index in moments:
+        shape = parameters[index].shape
+        wanted |= {f"adam.{index}.exp_avg": shape, f"adam.{index}.exp_avg_sq": shape, f"adam.{index}.step": torch.Size()}
     for name, shape in wanted.items():
         if name not in tensors or tensors[name].shape != shape:
             raise ValueError(f"{name} is missing or has another shape")

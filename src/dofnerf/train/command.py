@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from dofnerf import scenes
-from dofnerf.fields import kinds
 from dofnerf.train.config import Sharing, TrainConfig
 from dofnerf.train.folder import KeepConfig
+from dofnerf.train.methods import methods
 from dofnerf.train.presets import Preset, preset
 from dofnerf.train.run import Run
 from dofnerf.train.trainer import Device, train
@@ -64,6 +64,10 @@ class LensChanges:
     """Learn each photo's focus, yes or no."""
     search: Switch = None
     """Search for aperture and focus of each photo at the start of the lens's stages."""
+    start_blur: Number = None
+    """Blur radius in pixels, from one end of the depth range to the other, that photos start with."""
+    start_focus: Number = None
+    """Where photos start to be focused: 0 at the far end of the disparities, 1 at the near end."""
     refits: Annotated[tuple[float, ...] | None, _AS_PRESET] = None
     """Search again after these shares of the steps with a lens."""
     lens_rate: Number = None
@@ -116,8 +120,8 @@ class TrainCommandConfig:
 
     def training(self) -> TrainConfig:
         """The preset with the changes."""
-        if self.field is not None and self.field not in kinds():
-            raise ValueError(f"--field {self.field}: there is no such field; there are {', '.join(kinds())}")
+        if self.field is not None and self.field not in methods():
+            raise ValueError(f"--field {self.field}: there is no such field; there are {', '.join(methods())}")
         config = preset(self.preset, self.field)
         return replace(
             config,

@@ -20,11 +20,11 @@ Sharing = Literal["none", "exif", "all"]
 class StepsConfig:
     """How long each stage is, and how much a step looks at."""
 
-    pinhole_steps: int = 500
+    pinhole_steps: int = 300
     """Steps on random rays by plain volume rendering, before there is a lens (the paper's N_pretrain)."""
-    lens_steps: int = 300
+    lens_steps: int = 1200
     """Steps on patches, blurred by concentrate and scatter; field and lens learn together."""
-    lens_ray_steps: int = 2200
+    lens_ray_steps: int = 0
     """Steps on random pixels with the exact thin lens, a few lens points each: right at every occlusion."""
     rays: int = 2304
     """Rays a step of random rays (also lens points × pixels of the last stage)."""
@@ -66,11 +66,15 @@ class LensLearningConfig:
     """Learn each photo's focus."""
     search: bool = True
     """Start from a search over aperture and focus against each photo; else from constants, as the paper does."""
-    refits: tuple[float, ...] = (0.1, 0.25, 0.5)
+    start_blur: float = 5.0
+    """Blur radius in pixels, from one end of the depth range to the other, of the aperture that photos start with."""
+    start_focus: float = 0.5
+    """Where photos start to be focused: 0 at the far end of the range of disparities, 1 at the near end."""
+    refits: tuple[float, ...] = (0.15, 0.4)
     """Search again after these shares of the steps with a lens."""
     search_width: int = 128
     """Pixels across of the pictures that the search compares."""
-    lens_rate: float = 0.03
+    lens_rate: float = 0.01
     """Adam's rate for the lens, in logits of the bounded values; falls to a tenth."""
     only_sampled: bool = True
     """Move only the lenses of the photos in the batch; else Adam's momentum moves all."""
@@ -92,13 +96,15 @@ class LensLearningConfig:
             raise ValueError(f"lens_rate must be in 0 … 1, max_radius above 0, search_width 8 and layers 1 or more: {self}")
         if not (0 <= self.in_focus < 1 and all(0 < share < 1 for share in self.refits)):
             raise ValueError(f"in_focus and refits are shares from 0 to 1, found {self.in_focus} and {self.refits}")
+        if not (self.start_blur >= 0 and 0 <= self.start_focus <= 1):
+            raise ValueError(f"start_blur must be 0 or more and start_focus in 0 … 1: {self.start_blur}, {self.start_focus}")
 
 
 @dataclass(frozen=True)
 class RatesConfig:
     """How fast the field learns."""
 
-    rate: float = 0.01
+    rate: float = 0.03
     """Adam's rate for the field; the first steps warm up."""
     decay: float = 0.05
     """The rate falls exponentially, to this share of itself after `decay_steps`."""
@@ -110,7 +116,7 @@ class RatesConfig:
     """Weight of the loss that pulls depth to the scene's sparse points (DS-NeRF)."""
     depth_rays: int = 256
     """Rays a step to sparse points."""
-    spread_weight: float = 0.0
+    spread_weight: float = 0.02
     """Weight of the loss on the variance of disparity along a ray (as a share of the scene's range): against fog."""
     refresh_every: int = 16
     """Steps between looks of the density grid at the field."""

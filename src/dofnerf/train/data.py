@@ -5,6 +5,7 @@ Photos are numbered 0 … M − 1 here, in the order of `scene.train`; the lens 
 
 from __future__ import annotations
 
+import glob
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,8 +91,13 @@ def missed(shown: Tensor, photo: Tensor) -> Tensor:
 
 
 def f_numbers(scene: Scene) -> list[float | None]:
-    """The f-number that each training photo's EXIF names, where it does."""
-    return [_f_number(Path(scene.frames[i].photo.label)) for i in scene.train]
+    """The f-number that each training photo's EXIF names, where it does; a smaller copy's is that of its original."""
+    found = []
+    for i in scene.train:
+        path = Path(scene.frames[i].photo.label)
+        originals = path.parent.parent.glob(f"images/{glob.escape(path.stem)}.*") if path.parent.name[:7] == "images_" else ()
+        found.append(next((value for one in (path, *sorted(originals)) if (value := _f_number(one))), None))
+    return found
 
 
 def _f_number(path: Path) -> float | None:

@@ -11,14 +11,13 @@ import numpy as np
 import torch
 
 from dofnerf.pictures import write_image, write_json
-from dofnerf.render import render_view
 from dofnerf.train import checkpoint
 from dofnerf.train.data import TrainingData
 from dofnerf.train.learner import Learner
+from dofnerf.train.methods import Outcome
 from dofnerf.train.plain import to_plain
 from dofnerf.train.progress import Progress
 from dofnerf.train.run import Run
-from dofnerf.train.steps import Outcome
 
 CONFIG, LENS, LOG, PREVIEWS = "config.json", "lens.csv", "log.txt", "previews"
 README = """A run of dofnerf.
@@ -73,9 +72,9 @@ class RunFolder:
             Run(learner).write_lens(self.folder / LENS)
         self._kept = time.monotonic()
 
-    def last(self) -> Learner:
+    def last(self, device: torch.device) -> Learner:
         packed = self._packed if self.folder is None else (self.folder / checkpoint.FILE).read_bytes()
-        return checkpoint.unpack(packed)
+        return checkpoint.unpack(packed, device)
 
     def watch(self, learner: Learner, outcome: Outcome) -> None:
         step, now = learner.standing.step, time.monotonic()
@@ -113,7 +112,7 @@ class RunFolder:
             return
         number = len(self.data.names) // 2
         photo, camera, run = self.data.photos[number], self.data.cameras[number], Run(learner)
-        sharp = render_view(learner.model, camera)
+        sharp = learner.model.view(camera)
         blurred = sharp.image
         if run.has_lens:
             with torch.no_grad():

@@ -1,58 +1,26 @@
-"""All that training changes: field, lens, their optimizers, the dice, and where it stands. This is what a checkpoint holds."""
+"""All that training changes: model, lens, their optimizers, the dice, and where it stands. This is what a checkpoint holds."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dofnerf.fields import kind
 from dofnerf.optics import LearnedLens
-from dofnerf.rays import Space, choose_space
-from dofnerf.render import VolumeModel
+from dofnerf.render import Model
 from dofnerf.scenes import Scene
-from dofnerf.train.config import TrainConfig
-from dofnerf.train.data import aperture_groups, f_numbers
+from dofnerf.train.config import LensLearningConfig, TrainConfig
+from dofnerf.train.data import TrainingData
 from dofnerf.train.lens_adam import LensAdam
-from dofnerf.train.steps import NotFinite, Outcome
+from dofnerf.train.methods import NotFinite, Outcome, method
+from dofnerf.train.setting import Setting
 
-_BETAS, _EPSILON = (0.9, 0.99), 1e-15  # most corners of a hash grid have tiny gradients: they must count
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a run is about: with the config, enough to make its field and lens again without the scene.
-
-    Per training photo: `photos` (names), `focal` in pixels, `f_numbers` where EXIF knows, `groups` of shared apertures.
-    `disparities` are those of the far and the near end of the scene's depth.
-    """
-
-    scene: str
-    size: tuple[int, int]
-    photos: tuple[str, ...]
-    focal: tuple[float, ...]
-    f_numbers: tuple[float | None, ...]
-    groups: tuple[int, ...]
-    disparities: tuple[float, float]
-    space: Space
-
-    @classmethod
-    def of(cls, scene: Scene, config: TrainConfig, space: str = "auto") -> Setting:
-        count = len(scene.train)
-        cameras = [scene.camera(i) for i in scene.train]
-        return cls(
-            scene=scene.name,
-            size=scene.size,
-            photos=tuple(scene.frames[i].name for i in scene.train),
-            focal=tuple(float(camera.fx) for camera in cameras),
-            f_numbers=tuple(f_numbers(scene)),
-            groups=tuple(aperture_groups(scene, config.lens.share_aperture) or range(count)),
-            disparities=(1 / scene.far, 1 / scene.near),
-            space=choose_space(cameras, scene.near, scene.far, space),  # type: ignore[arg-type]
-        )
+_EPSILON = 1e-15  # most corners of a hash grid have tiny gradients: they must count
 
 
 @dataclass
@@ -66,24 +34,39 @@ class Standing:
 
 
 class Learner:
-    """Made for a seed, the same each time."""
+    """A model and a lens that learn. `begin` for a new run, `like` for one whose tensors are to be restored."""
 
-    def __init__(self, config: TrainConfig, setting: Setting, device: torch.device | str = "cpu") -> None:
+    def __init__(self, config: TrainConfig, setting: Setting, model: Model, device: torch.device | str = "cpu") -> None:
         self.config, self.setting, self.device = config, setting, torch.device(device)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.seed)
-            made = VolumeModel(kind(config.field), config.field_config, setting.space, config.sampling)
-            far, near = setting.disparities
-            lens = LearnedLens(
-                len(setting.photos), 1 / near, 1 / far if far else math.inf, config.lens.max_radius, groups=setting.groups
-            )
-        self.model = made.to(self.device)
+        self.model = model.to(self.device)
+        lens = _lens(setting, config.lens)
         self.lens = lens.learn(config.lens.learn_aperture, config.lens.learn_focus).to(self.device)
-        self.adam = torch.optim.Adam(self.model.parameters(), config.rates.rate, betas=_BETAS, eps=_EPSILON, fused=True)
+        groups = method(config.field).groups(self.model, config)
+        self.rates = [group.rate for group in groups]
+        parts = [{"params": group.parameters, "name": group.name, "betas": group.betas} for group in groups]
+        self.adam = torch.optim.Adam(parts, config.rates.rate, eps=_EPSILON, fused=True)
         self.lens_adam = LensAdam(self.lens)
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self.standing = Standing()
         self.in_focus: Tensor | None = None
+
+    @classmethod
+    def begin(
+        cls, config: TrainConfig, setting: Setting, scene: Scene, data: TrainingData, device: torch.device | str = "cpu"
+    ) -> Learner:
+        """A new one for a scene; for a seed, the same each time."""
+        with _seeded(config.seed):
+            model = method(config.field).begin(config, setting, scene, data)
+        return cls(config, setting, model, device)
+
+    @classmethod
+    def like(
+        cls, config: TrainConfig, setting: Setting, shapes: Mapping[str, torch.Size], device: torch.device | str = "cpu"
+    ) -> Learner:
+        """One to restore tensors into; `shapes` are those of the model's state."""
+        with _seeded(config.seed):
+            model = method(config.field).like(config, setting, shapes)
+        return cls(config, setting, model, device)
 
     def update(self, outcome: Outcome) -> None:
         """One step of both optimizers."""
@@ -92,9 +75,8 @@ class Learner:
         steps, standing = self.config.steps, self.standing
         self.adam.zero_grad()
         outcome.loss.backward()
-        rate = self.config.rates.rate_at(standing.step, steps.total)
-        for group in self.adam.param_groups:
-            group["lr"] = rate * standing.caution
+        for group, rate in zip(self.adam.param_groups, self.rates, strict=True):
+            group["lr"] = rate(standing.step) * standing.caution
         self.adam.step()
         if outcome.photos is not None:
             with_lens = (standing.step - steps.pinhole_steps) / (steps.total - steps.pinhole_steps)
@@ -137,3 +119,21 @@ class Learner:
         """No parameter is NaN or infinite: only such a state is worth keeping."""
         values = [*self.model.parameters(), *self.lens.parameters()]
         return all(bool(torch.isfinite(value.detach()).all()) for value in values)
+
+
+def _lens(setting: Setting, config: LensLearningConfig) -> LearnedLens:
+    """Every photo's lens as it starts."""
+    far, near = setting.disparities
+    return LearnedLens(
+        len(setting.photos), 1 / near, 1 / far if far else math.inf, config.max_radius, groups=setting.groups,
+        aperture=min(config.start_blur, config.max_radius / 2) / (near - far),
+        focus_disparity=far + config.start_focus * (near - far),
+    )  # fmt: skip
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """torch's own dice for a while, and then as they were."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield

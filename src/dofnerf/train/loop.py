@@ -17,12 +17,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from dofnerf.render import render_view
+from dofnerf.train.data import TrainingData
 from dofnerf.train.learner import Learner, Standing
 from dofnerf.train.lens_search import SmallView, search_lens, sharp_pixels
-from dofnerf.train.steps import NotFinite, Outcome, VolumeSteps
+from dofnerf.train.methods import NotFinite, Outcome, Steps, method
 
-REFRESH = 1 / 8  # of the density grid's cells at a time
 FINER = 2  # how much finer than the search looks a view is drawn for it: one ray a pixel has jagged edges
 
 
@@ -37,16 +36,17 @@ class Keeper(Protocol):
 
     def keep(self, learner: Learner) -> None: ...
 
-    def last(self) -> Learner: ...
+    def last(self, device: torch.device) -> Learner: ...
 
     def watch(self, learner: Learner, outcome: Outcome) -> None: ...
 
     def say(self, words: str) -> None: ...
 
 
-def learn(learner: Learner, steps: VolumeSteps, keeper: Keeper) -> None:
-    """Train to the end, from wherever the learner stands."""
+def learn(learner: Learner, data: TrainingData, keeper: Keeper) -> Learner:
+    """Train to the end, from wherever the learner stands. Returns what came of it: another learner, if it had to recover."""
     total, begun, before = learner.config.steps.total, time.monotonic(), learner.standing.seconds
+    steps = steps_of(learner, data)
     if learner.standing.step == 0:
         keeper.keep(learner)
     with _interruptible() as interrupted:
@@ -58,25 +58,32 @@ def learn(learner: Learner, steps: VolumeSteps, keeper: Keeper) -> None:
                 if (finished or interrupted.is_set() or keeper.due()) and not learner.healthy():
                     raise NotFinite("the field or the lens holds a value that is not a number")
             except NotFinite as reason:
-                _recover(learner, keeper, str(reason))
+                learner = _recover(learner, keeper, str(reason))
+                steps = steps_of(learner, data)
                 continue
             keeper.watch(learner, outcome)
             if finished or interrupted.is_set() or keeper.due():
                 keeper.keep(learner)
             if interrupted.is_set():
                 raise KeyboardInterrupt
+    return learner
 
 
-def one_step(learner: Learner, steps: VolumeSteps) -> Outcome:
+def steps_of(learner: Learner, data: TrainingData) -> Steps:
+    """How this learner's model learns from the photos."""
+    return method(learner.config.field).steps(data, learner.model, learner.lens, learner.config)
+
+
+def one_step(learner: Learner, steps: Steps) -> Outcome:
     """The next step of a run."""
     step, config = learner.standing.step, learner.config
-    if step % config.rates.refresh_every == 0:
-        learner.model.refresh(REFRESH, learner.generator)
+    steps.before(step, learner.generator)
     if step in searches(learner):
-        find_lens(learner, steps, coarse=step == config.steps.pinhole_steps)
+        find_lens(learner, steps.data, coarse=step == config.steps.pinhole_steps)
     steps.in_focus = learner.in_focus
     outcome = steps(config.steps.stage_of(step), learner.generator)
     learner.update(outcome)
+    steps.after(step, learner.generator, learner.adam)
     return outcome
 
 
@@ -89,14 +96,13 @@ def searches(learner: Learner) -> set[int]:
     return {steps.pinhole_steps, *(steps.pinhole_steps + round(share * with_lens) for share in lens.refits)}
 
 
-def find_lens(learner: Learner, steps: VolumeSteps, coarse: bool) -> None:
+def find_lens(learner: Learner, data: TrainingData, coarse: bool) -> None:
     """Search for every photo's lens with the field as it is now, everywhere or nearby; note where things are."""
-    config, data = learner.config.lens, steps.data
-    views = []
+    config, views = learner.config.lens, []
     for camera, photo in zip(data.cameras, data.photos, strict=True):
         width, finer = (min(times * config.search_width, camera.width) for times in (1, FINER))
         height, taller = (max(1, round(camera.height * across / camera.width)) for across in (width, finer))
-        shown = render_view(learner.model, camera.resized(finer, taller))
+        shown = learner.model.view(camera.resized(finer, taller))
         if not bool(torch.isfinite(shown.image).all() & torch.isfinite(shown.disparity).all()):
             raise NotFinite("the field gave a colour or a depth that is not a number")
         sharp, disparity, small = (shrunk(part, width, height) for part in (shown.image, shown.disparity[..., None], photo))
@@ -112,16 +118,17 @@ def shrunk(picture: Tensor, width: int, height: int) -> Tensor:
     return torch.nn.functional.interpolate(picture.permute(2, 0, 1)[None], (height, width), mode="area")[0].permute(1, 2, 0)
 
 
-def _recover(learner: Learner, keeper: Keeper, reason: str) -> None:
+def _recover(learner: Learner, keeper: Keeper, reason: str) -> Learner:
     at = learner.standing
     if at.recoveries:
         raise Diverged(
             f"training broke down again at step {at.step} ({reason}); the last good checkpoint stays. Try a lower --rate"
         )
-    good = keeper.last()
-    learner.restore(good.tensors(), Standing(good.standing.step, good.standing.seconds, good.standing.caution / 2, 1))
-    learner.generator.manual_seed(learner.config.seed + 1 + at.step)  # the same dice would fall the same way
+    good = keeper.last(learner.device)
+    good.standing = Standing(good.standing.step, good.standing.seconds, good.standing.caution / 2, 1)
+    good.generator.manual_seed(learner.config.seed + 1 + at.step)  # the same dice would fall the same way
     keeper.say(f"step {at.step}: {reason}; going on from step {good.standing.step} at half the rates")
+    return good
 
 
 @contextlib.contextmanager

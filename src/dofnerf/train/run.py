@@ -9,10 +9,11 @@ from pathlib import Path
 from dofnerf.camera import Camera
 from dofnerf.optics import Kernel, LearnedLens
 from dofnerf.pictures import atomic
-from dofnerf.render import View, ViewLens, VolumeModel, render_view
+from dofnerf.render import Model, View, ViewLens
 from dofnerf.train import checkpoint
 from dofnerf.train.config import TrainConfig
-from dofnerf.train.learner import Learner, Setting
+from dofnerf.train.learner import Learner
+from dofnerf.train.setting import Setting
 
 _COLUMNS = ("photo", "aperture", "K", "focus_depth", "focus_disparity", "lens_radius", "f_number_exif")
 
@@ -41,7 +42,7 @@ class Run:
         return self.learner.setting
 
     @property
-    def model(self) -> VolumeModel:
+    def model(self) -> Model:
         return self.learner.model
 
     @property
@@ -72,14 +73,14 @@ class Run:
         if focus_depth is not None and not focus_depth > 0:
             raise ValueError(f"focus_depth must be above 0, found {focus_depth}")
         if aperture == 0:
-            return render_view(self.model, camera)
+            return self.model.view(camera)
         if focus_depth is None:
-            sharp = render_view(self.model, camera)
+            sharp = self.model.view(camera)
             disparity = float(sharp.disparity[camera.height // 2, camera.width // 2])
         else:
             disparity = 1 / focus_depth
         lens = ViewLens(aperture, disparity, kernel or Kernel(), layers, self.config.lens.light)
-        return render_view(self.model, camera, lens)
+        return self.model.view(camera, lens)
 
     def lens_table(self) -> list[dict[str, float | str]]:
         """A row a photo, in scene units; the f-number is the one that the photo's EXIF names."""

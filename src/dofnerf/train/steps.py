@@ -12,12 +12,10 @@ noise, at the price of a wilder gradient.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
-from dofnerf.optics import LearnedLens, scatter_layers
+from dofnerf.optics import scatter_layers
 from dofnerf.optics.aperture import RIM
 from dofnerf.rays import Pixels, Rays, complete_pixels, lens_points, lens_rays, random_patch, random_pixels
 from dofnerf.render import (
@@ -32,32 +30,22 @@ from dofnerf.render import (
     put_lens,
     sparse_depth_loss,
 )
-from dofnerf.train.config import Stage, TrainConfig
-from dofnerf.train.data import TrainingData, missed
+from dofnerf.train.config import Stage
+from dofnerf.train.data import missed
+from dofnerf.train.methods.base import NotFinite, Outcome, Steps
 
 _LEFT = 4  # pixels from the middle of a patch that always count, however large a blur claims to be
+_REFRESH = 1 / 8  # of the density grid's cells at a time
 
 
-class Outcome(NamedTuple):
-    """A step's `loss`, the mean squared `error` of its pixels (a scalar tensor), how many `rays`, and `photos` whose lens it
-    saw (None: no lens)."""
+class VolumeSteps(Steps):
+    """Steps on one scene."""
 
-    loss: Tensor
-    error: Tensor
-    rays: int
-    photos: Tensor | None = None
+    model: VolumeModel
 
-
-class NotFinite(ArithmeticError):
-    """The field gave NaN or infinity."""
-
-
-class VolumeSteps:
-    """Steps on one scene. `in_focus` (M, h, w) of 0 and 1, if set, tells where photos are in focus (h, w: any size)."""
-
-    def __init__(self, data: TrainingData, model: VolumeModel, lens: LearnedLens, config: TrainConfig) -> None:
-        self.data, self.model, self.lens, self.config = data, model, lens, config
-        self.in_focus: Tensor | None = None
+    def before(self, step: int, generator: torch.Generator) -> None:
+        if step % self.config.rates.refresh_every == 0:
+            self.model.refresh(_REFRESH, generator)
 
     def __call__(self, stage: Stage, generator: torch.Generator) -> Outcome:
         if stage == "lens rays":

@@ -12,13 +12,13 @@ from dofnerf.train import checkpoint
 from dofnerf.train.config import TrainConfig
 from dofnerf.train.data import training_data
 from dofnerf.train.folder import KeepConfig, RunFolder
-from dofnerf.train.learner import Learner, Setting
+from dofnerf.train.learner import Learner
 from dofnerf.train.loop import learn
 from dofnerf.train.plain import to_plain
 from dofnerf.train.presets import preset as preset_of
 from dofnerf.train.progress import Progress
 from dofnerf.train.run import Run
-from dofnerf.train.steps import VolumeSteps
+from dofnerf.train.setting import Setting
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -43,12 +43,16 @@ def train(
         raise ValueError(f"the configuration given is for the field {preset.field!r}, not {field!r}")
     place = choose_device(device)
     folder = None if out is None else Path(out)
-    learner = _begin(Setting.of(scene, config), config, place, folder, resume)
+    setting = Setting.of(scene, config)
+    kept = _kept(setting, config, place, folder, resume)
     data = training_data(scene, config.steps.photos, place)
+    learner = kept or Learner.begin(config, setting, scene, data, place)
     with Progress(config.steps.total, quiet) as progress:
         keeper = RunFolder(folder, keep or KeepConfig(), progress, data)
         keeper.describe(learner)
-        learn(learner, VolumeSteps(data, learner.model, learner.lens, config), keeper)
+        for words in () if kept else learner.model.notes:
+            keeper.say(words)
+        learner = learn(learner, data, keeper)
     return Run(learner, folder)
 
 
@@ -61,13 +65,13 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _begin(setting: Setting, config: TrainConfig, device: torch.device, folder: Path | None, resume: bool) -> Learner:
-    """A new learner, or the folder's."""
+def _kept(setting: Setting, config: TrainConfig, device: torch.device, folder: Path | None, resume: bool) -> Learner | None:
+    """The folder's learner, if there is one to go on with; None for a new run."""
     file = None if folder is None else folder / checkpoint.FILE
     if file is None or not file.exists():
         if folder is not None and folder.is_dir() and any(folder.iterdir()) and not resume:
             raise ValueError(f"{folder}: there is something else in this folder; give a run one of its own")
-        return Learner(config, setting, device)
+        return None
     if not resume:
         raise ValueError(f"{folder}: there is a run already; go on with it by --resume, or give another folder")
     learner = checkpoint.unpack(file.read_bytes(), device, str(file))

@@ -1,0 +1,61 @@
+"""Volumetric fields, all alike: every kind of `dofnerf.fields` in a `VolumeModel`, learned ray by ray."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+
+from dofnerf.fields import FieldKind, kinds
+from dofnerf.optics import LearnedLens
+from dofnerf.render import Model, SamplingConfig, VolumeModel
+from dofnerf.scenes import Scene
+from dofnerf.train.config import LensLearningConfig, RatesConfig, StepsConfig, TrainConfig
+from dofnerf.train.data import TrainingData
+from dofnerf.train.methods.base import Method, Steps
+from dofnerf.train.setting import Setting
+from dofnerf.train.steps import VolumeSteps
+
+NETWORK_RATE = 5e-4  # for coarse-fine pairs of networks: the paper's
+
+
+class VolumeMethod(Method):
+    """That of one kind of volumetric field."""
+
+    def __init__(self, kind: FieldKind) -> None:
+        self.kind, self.name, self.config = kind, kind.name, kind.config
+
+    def preset(self, name: str) -> TrainConfig:
+        network = self.kind.sampling == "coarse-fine"
+        rates = RatesConfig(depth_weight=self.kind.depth_weight)
+        if network:
+            rates = replace(rates, rate=NETWORK_RATE)
+        config = TrainConfig(self.name, name, rates=rates, field_config=self.config())
+        if name == "paper":
+            # Both lens parameters start at 0.5: of disparity from 0 to 1, and of ten pixels of blur.
+            start = LensLearningConfig(search=False, refits=(), start_blur=5.0, start_focus=0.5)
+            return replace(
+                config,
+                steps=StepsConfig(200_000, 200_000, 0, rays=1024, patch_size=48, anchor_stride=16),
+                lens=replace(start, lens_rate=5e-4, only_sampled=False, in_focus=0.0),
+                rates=replace(rates, rate=NETWORK_RATE, decay=0.1, decay_steps=250_000, warmup=0, spread_weight=0.0),
+                sampling=SamplingConfig(coarse=64, fine=64),
+            )
+        if name == "best":
+            steps = StepsConfig(1000, 7000, 2000, rays=4096, patch_size=64, lens_points=16)
+            return replace(config, steps=steps, sampling=SamplingConfig(samples=40, steps=96, grid=96))
+        return config
+
+    def begin(self, config: TrainConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:
+        return self.like(config, setting, {})
+
+    def like(self, config: TrainConfig, setting: Setting, shapes: Mapping[str, torch.Size]) -> Model:
+        return VolumeModel(self.kind, config.field_config, setting.space, config.sampling)
+
+    def steps(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig) -> Steps:
+        assert isinstance(model, VolumeModel)
+        return VolumeSteps(data, model, lens, config)
+
+
+METHODS = [VolumeMethod(kind) for kind in kinds().values()]

@@ -1,0 +1,84 @@
+"""What EXIF says about the lens: read from real files, shared by --share-aperture exif, and written beside what was learned."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tiny_world import QUIET, config, scene
+
+from dofnerf import scenes
+from dofnerf.pictures import write_image
+from dofnerf.scenes.source import PictureFile
+from dofnerf.train import train
+from dofnerf.train.data import aperture_groups, f_numbers
+
+F_NUMBER = 0x829D
+NAMED = (1.8, 4.0, None, 1.8, 4.0)  # photo 3 is held out
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The tiny world on disk, its photos as JPEG with (or without) an f-number in EXIF."""
+    root = tmp_path / "scene"
+    scenes.write_transforms(scene(), root)
+    words = (root / "transforms.json").read_text()
+    for path, value in zip(sorted((root / "images").glob("*.png")), NAMED, strict=True):
+        exif = Image.Exif()
+        if value is not None:
+            exif.get_ifd(0x8769)[F_NUMBER] = value
+        with Image.open(path) as picture:
+            picture.save(path.with_suffix(".jpg"), exif=exif, quality=95)
+        path.unlink()
+        words = words.replace(f"images/{path.name}", f"images/{path.stem}.jpg")
+    (root / "transforms.json").write_text(words)
+    return root
+
+
+def lens_rows(run):
+    with open(run.folder / "lens.csv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_photos_of_one_f_number_share_an_aperture(folder, tmp_path):
+    world = scenes.load(folder, hold_out=(3,))
+    assert f_numbers(world) == [1.8, 4.0, None, 4.0]
+    run = train(world, config((2, 3, 2), share_aperture="exif"), out=tmp_path / "run", keep=QUIET)
+    rows = lens_rows(run)
+    assert [row["f_number_exif"] for row in rows] == ["1.8", "4.0", "", "4.0"]
+    aperture = np.array([float(row["aperture"]) for row in rows])
+    assert aperture[1] == aperture[3]
+    assert len(set(aperture)) == 3, "photos of another f-number, and those that name none, have their own"
+    assert len({row["focus_depth"] for row in rows}) == 4
+    for row, focal in zip(rows, run.setting.focal, strict=True):
+        assert float(row["lens_radius"]) == pytest.approx(float(row["aperture"]) / focal)
+
+
+def test_smaller_photos_keep_the_f_number(folder):
+    assert f_numbers(scenes.load(folder, width=12, hold_out=(3,))) == [1.8, 4.0, None, 4.0]
+    # Smaller copies have no EXIF; the photo of the same name that they were made from has.
+    world = scenes.load(folder, hold_out=(3,))
+    copies = [PictureFile(folder / "images_2" / f"{Path(frame.name).stem}.png", 12, 10) for frame in world.frames]
+    for i, copy in enumerate(copies):
+        write_image(copy.path, scenes.load(folder, width=12).photo(i))
+    frames = tuple(replace(frame, photo=copy) for frame, copy in zip(world.frames, copies, strict=True))
+    assert f_numbers(replace(world, frames=frames)) == [1.8, 4.0, None, 4.0]
+
+
+def test_without_exif_the_column_is_empty(tmp_path):
+    run = train(scene(), config((2, 2, 0)), out=tmp_path / "run", keep=QUIET)
+    assert [row["f_number_exif"] for row in lens_rows(run)] == [""] * 4
+
+
+def test_an_f_number_of_nothing_is_none(folder):
+    path = folder / "images" / "view-0.jpg"
+    exif = Image.Exif()
+    exif.get_ifd(0x8769)[F_NUMBER] = 0.0
+    with Image.open(path) as picture:
+        picture.load()
+        picture.save(path, exif=exif)
+    world = scenes.load(folder, hold_out=(3,))
+    assert f_numbers(world)[0] is None
+    assert len(set(aperture_groups(world, "exif"))) == 3
