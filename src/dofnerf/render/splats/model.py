@@ -1,0 +1,149 @@
+"""A scene made of Gaussians, and the three ways to put a lens before it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from dofnerf.camera import Camera
+from dofnerf.optics import scatter, to_display, to_linear
+from dofnerf.optics.light import Curve
+from dofnerf.rays import lens_points
+from dofnerf.render.base import Model, View, ViewLens
+from dofnerf.render.splats import CLASSIC, Backend, Drawn, Gaussians, Style, draw, from_colour, project, tally
+
+Blur = Literal["gaussian", "scatter"]
+_OPACITY = 0.5  # of Gaussians at the start
+_SIZE = 0.7  # of theirs, in distances to their neighbours
+_NEAR = 0.01  # of the nearest camera's distance to anything: what is nearer is not drawn
+
+
+class SplatModel(Model):
+    """Camera and lens in, picture out. Its parameters are those of `Gaussians`, the harmonics in two: `base`, and the
+    `directional` rest.
+
+    A sharp view blends in the light of `style`, a view through a lens in the light of that lens: the same for scenes trained
+    here, where aperture 0 is the sharp view. Gaussians of other tools, which blend display values (`Style(light=1)`), look
+    sharp as they do there, and get their blur in linear light all the same. `background` (3,), display values, lies behind.
+
+    Beside it, what training keeps: `unit`, the median size at the start; `blamed` (N,), see `blame`; `order` of the photos.
+    """
+
+    background: Tensor
+    unit: Tensor
+    blamed: Tensor
+    order: Tensor
+
+    def __init__(self, gaussians: Gaussians, style: Style = CLASSIC, background: Tensor | None = None, photos: int = 0) -> None:
+        super().__init__()
+        like, harmonics = gaussians.means.detach(), gaussians.harmonics
+        self.means, self.log_scales, self.rotations, self.opacity_logits, self.base, self.directional = (
+            nn.Parameter(tensor.detach().clone()) for tensor in (*gaussians[:4], harmonics[:, :1], harmonics[:, 1:])
+        )
+        self.style = style
+        self.register_buffer("background", like.new_zeros(3) if background is None else background.detach().clone())
+        size = gaussians.log_scales.detach().mean(-1).exp()
+        self.register_buffer("unit", size.median() if len(size) else like.new_ones(()))
+        self.register_buffer("blamed", like.new_zeros(len(like)))
+        self.register_buffer("order", torch.zeros(photos, dtype=torch.long))
+
+    @property
+    def gaussians(self) -> Gaussians:
+        """The parameters."""
+        harmonics = torch.cat([self.base, self.directional], dim=1)
+        return Gaussians(self.means, self.log_scales, self.rotations, self.opacity_logits, harmonics)
+
+    @torch.no_grad()
+    def view(self, camera: Camera, lens: ViewLens | None = None) -> View:
+        """The picture that a camera takes; through a lens, blurred as its layers and shape ask: one layer and a round opening
+        by "gaussian", else by "scatter"."""
+        round_ = lens is None or lens.kernel.blades == 0
+        shown = self.picture(camera, lens, "gaussian" if round_ else "scatter")
+        if lens is None:
+            return shown
+        sharp = self.picture(camera)
+        return View(shown.image, sharp.disparity, sharp.alpha)
+
+    def picture(
+        self,
+        camera: Camera,
+        lens: ViewLens | None = None,
+        blur: Blur = "gaussian",
+        degree: int = 3,
+        backend: Backend = "auto",
+    ) -> View:
+        """The same with gradients, which reach the Gaussians and the lens; harmonics above `degree` are passed over.
+
+        "gaussian" blurs each Gaussian by its own depth: it knows what is hidden, but not the aperture's shape; disparity and
+        alpha are then those of the blurred Gaussians. Where many opaque ones lie upon each other, as in scenes that were not
+        trained so, edges out of focus grow: alphas do not add. "scatter" blurs the sharp picture by its mean disparity, as the
+        paper does, in the shape of `lens.kernel`.
+        """
+        own = replace(self.style, degree=min(degree, self.style.degree))
+        if lens is None or blur == "scatter":
+            drawn = draw(self.gaussians, camera, style=own, backend=backend)
+            image = to_display(self._before_background(drawn, self.style.light), self.style.light)
+            if lens is not None:
+                image = scatter(image, lens.coc_radius(drawn.mean_disparity()), lens.kernel, lens.light)
+        elif blur == "gaussian":
+            style = replace(own, light=lens.light)
+            drawn = draw(self.gaussians, camera, lens.aperture, lens.focus_disparity, style=style, backend=backend)
+            image = to_display(self._before_background(drawn, lens.light), lens.light)
+        else:
+            raise ValueError(f"blur must be 'gaussian' or 'scatter', found {blur!r}")
+        return View(image, drawn.mean_disparity(), drawn.alpha)
+
+    def exact(self, camera: Camera, lens: ViewLens, points: int = 64, generator: torch.Generator | None = None) -> Tensor:
+        """The image (H, W, 3) of a real lens: the mean light of sharp views from `points` points of it, of any shape.
+
+        Slow, and right at every occlusion. Gradients reach the Gaussians and the lens; a few points, new ones at each step,
+        are a training loss.
+        """
+        if points < 1:
+            raise ValueError(f"points must be 1 or more, found {points}")
+        style = replace(self.style, light=lens.light)
+        total: Tensor | float = 0.0
+        for x, y in lens_points((1,), points, lens.kernel.blades, lens.kernel.rotation, generator)[0].tolist():
+            drawn = draw(self.gaussians, camera, lens.aperture, lens.focus_disparity, (x, y), style)
+            total = total + self._before_background(drawn, lens.light)
+        return to_display(torch.as_tensor(total) / points, lens.light)
+
+    def _before_background(self, drawn: Drawn, light: Curve) -> Tensor:
+        return drawn.light + (1 - drawn.alpha)[..., None] * to_linear(self.background, light)
+
+    @torch.no_grad()
+    def blame(self, camera: Camera, lens: ViewLens | None, error: Tensor) -> None:
+        """Note who stands for an `error` (H, W): each Gaussian's share of it, less where it is out of focus."""
+        aperture, focus = (0.0, 0.0) if lens is None else (lens.aperture, lens.focus_disparity)
+        projected = project(self.gaussians, camera, aperture, focus, style=self.style)
+        radius = 0.0 if lens is None else lens.coc_radius(1 / projected.depth.clamp(min=1e-6))
+        self.blamed += tally(projected, error[..., None].contiguous())[:, 0] / (1 + torch.as_tensor(radius).square())
+
+    def turns(self) -> Tensor:
+        """(N, 3, 3): the rotations as matrices."""
+        w, x, y, z = nn.functional.normalize(self.rotations, dim=-1).unbind(-1)
+        rows = [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+        return torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)
+
+
+def begin_splats(points: Tensor, colours: Tensor, sizes: Tensor, degree: int, light: Curve, photos: int) -> SplatModel:
+    """Round Gaussians at `points` (N, 3) of `colours` (N, 3) and `sizes` (N,), to be trained on so many photos."""
+    count = len(points)
+    harmonics = torch.zeros(count, (degree + 1) ** 2, 3)
+    harmonics[:, 0] = from_colour(colours)
+    gaussians = Gaussians(
+        points,
+        (_SIZE * sizes).log()[:, None].repeat(1, 3),
+        torch.tensor([1.0, 0.0, 0.0, 0.0]).repeat(count, 1),
+        torch.full((count,), math.log(_OPACITY / (1 - _OPACITY))),
+        harmonics,
+    )
+    return SplatModel(gaussians, Style(light=light), photos=photos)

@@ -1,0 +1,157 @@
+"""Splats: 3D Gaussians that begin on the scene's points, learn from whole photos, and move to where the error is.
+
+A step draws one photo whole, through that photo's lens, each Gaussian blurred by its own depth. The stages mean: *pinhole*,
+sharp; *patches*, the lens; *lens rays*, the exact lens, sharp views from a few points of it averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+
+from dofnerf.optics import LearnedLens
+from dofnerf.render import Model, ViewLens
+from dofnerf.render.splats.model import Blur, SplatModel, begin_splats
+from dofnerf.scenes import Scene
+from dofnerf.scenes.start import starting_points
+from dofnerf.train.config import LensLearningConfig, RatesConfig, Stage, StepsConfig, TrainConfig
+from dofnerf.train.data import TrainingData, missed
+from dofnerf.train.methods.base import Group, Method, NotFinite, Outcome, Steps
+from dofnerf.train.methods.growth import Growth
+from dofnerf.train.setting import Setting
+
+_LEAST = 0.2  # to which share the rates fall of all but places: colours and sizes go on learning
+
+
+@dataclass(frozen=True)
+class SplatConfig:
+    """How many Gaussians, and how they learn; rates are Adam's at the start."""
+
+    splats: int = 30_000
+    """Gaussians in all."""
+    degree: int = 2
+    """Of the spherical harmonics by which colour depends on direction: 0 … 2; switched on one after the other."""
+    blur: Blur = "gaussian"
+    """Each Gaussian blurred by its own depth, or the picture scattered by its depth, as the paper does."""
+    grow: bool = True
+    """Move Gaussians that are hardly seen to where the error is."""
+    place_rate: float = 0.1
+    """Of means, in median sizes of the Gaussians at the start; falls to `rates.decay`."""
+    size_rate: float = 0.02
+    turn_rate: float = 0.01
+    opacity_rate: float = 0.05
+    colour_rate: float = 0.02
+    direction_rate: float = 0.002
+
+    def __post_init__(self) -> None:
+        if self.splats < 1 or self.degree not in (0, 1, 2):
+            raise ValueError(f"splats must be 1 or more and degree 0, 1 or 2, found {self.splats} and {self.degree}")
+
+
+class SplatSteps(Steps):
+    """One photo a step, in an order that is drawn anew for each round."""
+
+    model: SplatModel
+
+    def __init__(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig) -> None:
+        super().__init__(data, model, lens, config)
+        assert isinstance(config.field_config, SplatConfig)
+        self.own, self.at = config.field_config, 0
+        self.growth = Growth(config.steps.total) if self.own.grow else None
+
+    def before(self, step: int, generator: torch.Generator) -> None:
+        self.at = step
+
+    def __call__(self, stage: Stage, generator: torch.Generator) -> Outcome:
+        photo = self._next(generator)
+        camera, target = self.data.cameras[photo], self.data.photos[photo]
+        degree = min(self.own.degree, 5 * self.at // self.config.steps.total)
+        lens = None
+        if stage != "pinhole":
+            lens = ViewLens(self.lens.aperture[photo], self.lens.focus_disparity[photo], light=self.config.lens.light)
+        if stage == "lens rays":
+            assert lens is not None
+            image = self.model.exact(camera, lens, self.config.steps.lens_points, generator)
+        else:
+            image = self.model.picture(camera, lens, self.own.blur, degree).image
+        off = missed(image, target)
+        if not bool(torch.isfinite(off.detach()).all()):
+            raise NotFinite("the splats gave a colour that is not a number")
+        error = off.square().mean()
+        if self.growth is not None and self.growth.looks(self.at):
+            self.model.blame(camera, lens, off.detach().square().sum(-1))
+        photos = None if lens is None else self.data.numbers[photo][None]
+        return Outcome(error, error.detach(), target.shape[0] * target.shape[1], photos)
+
+    def after(self, step: int, generator: torch.Generator, adam: torch.optim.Adam) -> None:
+        if self.growth is not None and self.growth.due(step):
+            self.growth.move(self.model, generator, adam)
+
+    def _next(self, generator: torch.Generator) -> int:
+        """The next photo of the round; the order of a round is the model's, so that a checkpoint keeps it."""
+        count = len(self.data.photos)
+        if self.at % count == 0:
+            self.model.order.copy_(torch.randperm(count, generator=generator, device=generator.device))
+        return int(self.model.order[self.at % count])
+
+
+class SplatMethod(Method):
+    """How the trainer knows splats."""
+
+    name, config = "splat", SplatConfig
+
+    def preset(self, name: str) -> TrainConfig:
+        lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), in_focus=0.0)
+        steps = StepsConfig(200, 1800, 0, lens_points=4)
+        config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(), field_config=SplatConfig())
+        if name == "paper":
+            raise ValueError("the preset paper is of the fields nerf and dsnerf: splats are not the paper's")
+        if name == "best":
+            return replace(config, steps=StepsConfig(400, 5600, 1000, lens_points=8), field_config=SplatConfig(60_000))
+        return config
+
+    def begin(self, config: TrainConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:
+        own = config.field_config
+        assert isinstance(own, SplatConfig)
+        start = starting_points(scene, own.splats, config.seed)
+        points, colours, sizes = (torch.from_numpy(part) for part in (start.points, start.colours, start.sizes))
+        model = begin_splats(points, colours, sizes, own.degree, config.lens.light, len(data.photos))
+        model.notes = (start.how,)
+        return model
+
+    def like(self, config: TrainConfig, setting: Setting, shapes: Mapping[str, torch.Size]) -> Model:
+        own = config.field_config
+        assert isinstance(own, SplatConfig)
+        count = shapes["means"][0]
+        return begin_splats(
+            torch.zeros(count, 3), torch.zeros(count, 3), torch.ones(count), own.degree, config.lens.light, len(setting.photos)
+        )
+
+    def steps(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig) -> Steps:
+        return SplatSteps(data, model, lens, config)
+
+    def groups(self, model: Model, config: TrainConfig) -> list[Group]:
+        assert isinstance(model, SplatModel) and isinstance(config.field_config, SplatConfig)
+        own, total = config.field_config, config.steps.total
+
+        def fall(step: int, least: float) -> float:
+            return max(config.rates.decay ** (step / total), least)
+
+        rates = {
+            "log_scales": own.size_rate,
+            "rotations": own.turn_rate,
+            "opacity_logits": own.opacity_rate,
+            "base": own.colour_rate,
+            "directional": own.direction_rate,
+        }
+        places = Group("means", [model.means], lambda step: own.place_rate * float(model.unit) * fall(step, 0.0))
+        others = [
+            Group(name, [getattr(model, name)], lambda step, rate=rate: rate * fall(step, _LEAST))  # type: ignore[misc]
+            for name, rate in rates.items()
+        ]
+        return [places, *others]
+
+
+METHODS = [SplatMethod()]
