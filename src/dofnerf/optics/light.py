@@ -18,12 +18,12 @@ TOE = 1e-5  # linear light below which the power curve is straight
 
 def to_linear(display: Tensor, curve: Curve = 2.2) -> Tensor:
     """Display values (any shape) → linear light; values below 0 stay straight."""
-    return display if _check(curve) == 1 else _Curve.apply(display, *_pieces(curve), True)
+    return display if _check(curve) == 1 else _Curve.apply(display, *curve_pieces(curve), True)
 
 
 def to_display(linear: Tensor, curve: Curve = 2.2) -> Tensor:
     """The inverse of `to_linear`, with a finite gradient everywhere."""
-    return linear if _check(curve) == 1 else _Curve.apply(linear, *_pieces(curve), False)
+    return linear if _check(curve) == 1 else _Curve.apply(linear, *curve_pieces(curve), False)
 
 
 class _Curve(torch.autograd.Function):
@@ -55,7 +55,7 @@ class _Curve(torch.autograd.Function):
         return grads[0] * slope, None, None, None, None
 
 
-def _pieces(curve: Curve) -> tuple[float, float, float]:
+def curve_pieces(curve: Curve) -> tuple[float, float, float]:
     """(gamma, shift, knee in display values)."""
     return (2.4, 0.055, 0.04045) if curve == "srgb" else (float(curve), 0.0, TOE ** (1 / float(curve)))
 

@@ -30,10 +30,13 @@ def compiled(function: Callable) -> Callable:
         return numba.njit(**options)(function)
 
 
-def run_jobs(kernel: Any, rows: int, arguments: tuple, least: int = 1) -> None:
-    """Call kernel(first_row, last_row, *arguments) for bands of `least` rows or more, in as many threads as torch uses."""
+def run_jobs(kernel: Any, rows: int, arguments: tuple, least: int = 1, per_thread: int = _BANDS_PER_THREAD) -> None:
+    """Call kernel(first_row, last_row, *arguments) for bands of `least` rows or more, in as many threads as torch uses.
+
+    More bands `per_thread` balance better where rows differ much in what they cost.
+    """
     threads = max(1, min(torch.get_num_threads(), rows))
-    bands = max(1, min(rows // least, threads * _BANDS_PER_THREAD if threads > 1 else 1))
+    bands = max(1, min(rows // least, threads * per_thread if threads > 1 else 1))
     edges = [rows * i // bands for i in range(bands + 1)]
     if not kernel.signatures:
         with _say_if_slow():

@@ -1,0 +1,97 @@
+"""The splat rasteriser: 3D Gaussians + camera + lens → light, disparity and alpha. One op, two backends.
+
+Project: each Gaussian becomes one on the screen. Its blur is its own: a disc of radius r = aperture · |focus_disparity − 1/depth|
+has the variance r²/4 along each axis, so the covariance grows by that, and the opacity falls so that it carries the same light.
+Rasterise: all of them blend front to back at each pixel. Gradients reach all that Gaussians are made of, and the lens.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from dofnerf.camera import Camera
+from dofnerf.render.splats import reference
+from dofnerf.render.splats.gaussians import Drawn, Gaussians, Projected, Style, check_gaussians
+from dofnerf.render.splats.harmonics import from_colour
+
+Backend = Literal["auto", "reference", "cpu"]
+CLASSIC = Style()
+
+__all__ = ["Drawn", "Gaussians", "Projected", "Style", "draw", "from_colour", "project", "rasterise", "tally"]
+
+
+def draw(
+    gaussians: Gaussians,
+    camera: Camera,
+    aperture: Tensor | float = 0.0,
+    focus_disparity: Tensor | float = 0.0,
+    point: tuple[float, float] | None = None,
+    style: Style = CLASSIC,
+    backend: Backend = "auto",
+) -> Drawn:
+    """The picture that a camera takes of Gaussians, in linear light: `project`, then `rasterise`."""
+    projected = project(gaussians, camera, aperture, focus_disparity, point, style, backend)
+    return rasterise(projected, camera.width, camera.height, backend)
+
+
+def project(
+    gaussians: Gaussians,
+    camera: Camera,
+    aperture: Tensor | float = 0.0,
+    focus_disparity: Tensor | float = 0.0,
+    point: tuple[float, float] | None = None,
+    style: Style = CLASSIC,
+    backend: Backend = "auto",
+) -> Projected:
+    """Gaussians → what they are on the screen, blurred each by its own depth.
+
+    With `point`, a place (x right, y up) on the lens of radius 1, nothing is blurred: it is the sharp view from that point, with
+    the focal plane where the lens's centre sees it. The mean of such views over the lens is what a real lens sees.
+    """
+    check_gaussians(gaussians)
+    lens = (torch.as_tensor(value, dtype=gaussians.means.dtype).reshape(()) for value in (aperture, focus_disparity))
+    opening, focus = (value.to(gaussians.means.device) for value in lens)
+    if not (opening.item() >= 0 and focus.item() >= 0):
+        raise ValueError(f"aperture and focus_disparity must be 0 or more, found {opening.item():g} and {focus.item():g}")
+    if not 0 <= style.degree <= 3 or not style.near > 0:
+        raise ValueError(f"degree must be 0 to 3 and near positive, found {style}")
+    return _backend(backend, gaussians.means).project(gaussians, camera, opening, focus, point, style)
+
+
+def rasterise(projected: Projected, width: int, height: int, backend: Backend = "auto") -> Drawn:
+    """Blend what is on the screen, near to far."""
+    if width < 1 or height < 1:
+        raise ValueError(f"a picture has at least one pixel, found {width}×{height}")
+    if len(projected.table) == 0:
+        nothing = projected.table.sum() + projected.table.new_zeros(height, width, 5)
+        return Drawn(nothing[..., :3], nothing[..., 3], nothing[..., 4])
+    return _backend(backend, projected.table).rasterise(projected, width, height)
+
+
+def tally(projected: Projected, values: Tensor, backend: Backend = "auto") -> Tensor:
+    """Each Gaussian's Σ over pixels of its weight there times `values` (H, W, C) → (N, C). Without gradients.
+
+    With 1 for a value it is how much of the picture the Gaussian is; with an error picture, how much of the error it bears.
+    """
+    if values.ndim != 3 or values.dtype != projected.table.dtype:
+        raise ValueError(f"values must be (H, W, C) of {projected.table.dtype}, found {tuple(values.shape)} of {values.dtype}")
+    if len(projected.table) == 0:
+        return values.new_zeros(0, values.shape[-1])
+    return _backend(backend, projected.table).tally(projected, values)
+
+
+def _backend(name: Backend, like: Tensor) -> ModuleType:
+    native = like.device.type == "cpu" and like.dtype == torch.float32
+    if name == "reference" or (name == "auto" and not native):
+        return reference
+    if name not in ("auto", "cpu"):
+        raise ValueError(f"backend must be auto, reference or cpu, found {name!r}")
+    if not native:
+        raise ValueError(f"the cpu backend takes float32 on the CPU, found {like.dtype} on {like.device}")
+    from dofnerf.render.splats import cpu
+
+    return cpu

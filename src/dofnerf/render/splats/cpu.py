@@ -1,0 +1,156 @@
+"""The splat rasteriser on the CPU in numba: the twin of reference.py, for float32.
+
+Jobs own Gaussians, rows of tiles, or tiles, and write nothing that another job writes or reads: no atomics, and the same
+result, bit for bit, for any number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from dofnerf.camera import Camera
+from dofnerf.kernels import run_jobs
+from dofnerf.optics.light import curve_pieces
+from dofnerf.render.splats.gaussians import LOW_PASS, Drawn, Gaussians, Projected, Style
+from dofnerf.render.splats.project_kernels import project_gaussians, pull_back
+from dofnerf.render.splats.raster_kernels import backward_tiles, forward_tiles, sum_slots, tally_tiles
+from dofnerf.render.splats.tile_kernels import HIGH, WIDE, count_entries, count_tiles, list_entries
+
+_BANDS = 6  # jobs for each thread: tiles differ much in what they cost
+
+
+def project(
+    gaussians: Gaussians,
+    camera: Camera,
+    aperture: Tensor,
+    focus_disparity: Tensor,
+    point: tuple[float, float] | None,
+    style: Style,
+) -> Projected:
+    """As `splats.project`."""
+    return Projected(*_Project.apply(*gaussians, aperture, focus_disparity, camera, point, style))
+
+
+def rasterise(projected: Projected, width: int, height: int) -> Drawn:
+    """As `splats.rasterise`."""
+    return Drawn(*_Rasterise.apply(*projected, width, height))
+
+
+def tally(projected: Projected, values: Tensor) -> Tensor:
+    """As `splats.tally`."""
+    height, width, channels = values.shape
+    table, reach, depth = (tensor.detach().numpy() for tensor in projected)
+    tiles = sort_into_tiles(table, reach, depth, width, height)
+    used = (tiles.starts[1:] - tiles.starts[:-1]).astype(np.int32)
+    parts = np.empty((len(tiles.entries), channels), np.float32)
+    seen = values.detach().contiguous().numpy()
+    run_jobs(tally_tiles, len(used), (tiles.starts, tiles.entries, table, reach, used, seen, parts), per_thread=_BANDS)
+    total = torch.empty(len(table), channels)
+    run_jobs(sum_slots, len(table), (tiles.slots, parts, total.numpy()))
+    return total
+
+
+class Tiles(NamedTuple):
+    """`entries` (E, 4) as in tile_kernels, the list of tile i from `starts[i]` to `starts[i + 1]`; `slots` (N + 1,)."""
+
+    entries: np.ndarray
+    starts: np.ndarray
+    slots: np.ndarray
+
+
+def sort_into_tiles(table: np.ndarray, reach: np.ndarray, depth: np.ndarray, width: int, height: int) -> Tiles:
+    """The lists of Gaussians of each tile, near to far; of two at one depth the first comes first."""
+    across, down = -(-width // WIDE), -(-height // HIGH)
+    counts = np.empty(len(table), np.int64)
+    run_jobs(count_tiles, len(table), (table, reach, width, height, counts))
+    slots = np.concatenate([[0], np.cumsum(counts)])
+    drawn = np.flatnonzero(counts)
+    keys = depth[drawn].view(np.uint32).astype(np.uint64) << np.uint64(32) | drawn.astype(np.uint64)  # depth > 0: bits rise too
+    order = (np.sort(keys) & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    lengths = np.zeros(across * down, np.int64)
+    run_jobs(count_entries, down, (order, table, reach, width, height, lengths))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    entries = np.empty((starts[-1], 4), np.int32)
+    run_jobs(list_entries, down, (order, table, reach, width, height, slots, starts[:-1].copy(), entries))
+    return Tiles(entries, starts, slots)
+
+
+class _Rasterise(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, table: Tensor, reach: Tensor, depth: Tensor, width: int, height: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        arrays = [tensor.detach().contiguous().numpy() for tensor in (table, reach, depth)]
+        tiles = sort_into_tiles(*arrays, width, height)
+        out = torch.empty(height, width, 3), torch.empty(height, width), torch.empty(height, width)
+        used = np.empty(len(tiles.starts) - 1, np.int64)
+        walk = (tiles.starts, tiles.entries, *arrays[:2])
+        run_jobs(forward_tiles, len(used), (*walk, *(tensor.numpy() for tensor in out), used), per_thread=_BANDS)
+        ctx.walk, ctx.used, ctx.slots = walk, used, tiles.slots
+        ctx.save_for_backward(*out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        out = [tensor.numpy() for tensor in ctx.saved_tensors]
+        given = [grad.contiguous().numpy() for grad in grads]
+        starts, entries, table, _ = ctx.walk
+        parts = np.zeros((len(entries), 10), np.float32)
+        run_jobs(backward_tiles, len(starts) - 1, (*ctx.walk, ctx.used, *out, *given, parts), per_thread=_BANDS)
+        total = torch.empty(table.shape)
+        run_jobs(sum_slots, len(table), (ctx.slots, parts, total.numpy()))
+        return total, None, None, None, None
+
+
+class _Project(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        means: Tensor,
+        log_scales: Tensor,
+        rotations: Tensor,
+        logits: Tensor,
+        harmonics: Tensor,
+        aperture: Tensor,
+        focus_disparity: Tensor,
+        camera: Camera,
+        point: tuple[float, float] | None,
+        style: Style,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        arrays = [tensor.detach().contiguous().numpy() for tensor in (means, log_scales, rotations, logits, harmonics)]
+        view = _view(camera, float(aperture), float(focus_disparity), point)
+        manner = _manner(style, point is None, harmonics.shape[1])
+        out = torch.empty(len(means), 10), torch.empty(len(means)), torch.empty(len(means))
+        run_jobs(project_gaussians, len(means), (*arrays, view, manner, *(tensor.numpy() for tensor in out)))
+        ctx.given = (*arrays, view, manner, out[1].numpy())
+        ctx.mark_non_differentiable(out[1], out[2])
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        out = [torch.zeros(array.shape) for array in ctx.given[:5]]
+        lens = np.zeros((len(out[0]), 2), np.float32)
+        pull = grads[0].contiguous().numpy()
+        run_jobs(pull_back, len(lens), (*ctx.given, pull, *(tensor.numpy() for tensor in out), lens))
+        both = torch.from_numpy(lens.sum(axis=0, dtype=np.float64)).float()
+        return (*out, both[0], both[1], None, None, None)
+
+
+def _view(camera: Camera, aperture: float, focus_disparity: float, point: tuple[float, float] | None) -> np.ndarray:
+    """The numbers that the kernels know of camera and lens."""
+    to_camera = camera.camera_to_world[:, :3].T * [[1], [-1], [-1]]  # x right, y down, z ahead
+    numbers = (camera.fx, camera.fy, camera.cx, camera.cy, camera.width, camera.height, aperture, focus_disparity)
+    return np.array([*to_camera.reshape(-1), *camera.position, *numbers, *(point or (0.0, 0.0))], dtype=np.float64)
+
+
+def _manner(style: Style, blurred: bool, kinds: int) -> np.ndarray:
+    kinds = min(kinds, (style.degree + 1) ** 2)
+    kept = 0.0 if style.antialiased else LOW_PASS
+    return np.array([blurred, kept, style.near, kinds, *curve_pieces(style.light)], dtype=np.float64)
