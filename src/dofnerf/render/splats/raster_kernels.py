@@ -1,8 +1,8 @@
 """The numba kernels that blend a tile's Gaussians into its pixels, and bring gradients back: the twin of `reference.rasterise`.
 
-A tile's pixels lie row by row in short arrays, one after the other in one buffer (so the compiler knows that they do not
-overlap), and the rows that a Gaussian touches are one run of them. The inner loops over such a run have no branches and fill
-whole registers. exp is a polynomial: the arguments lie between −5.6 and 0, so exp(p) = exp(p/8)⁸ needs no tricks with bits.
+A tile's pixels lie row by row in short arrays, one after the other in one buffer, and the rows that a Gaussian touches are one
+run of them. The inner loops over such a run have no branches and fill whole registers; they start at 0 and stay at constant
+distances from each other, without which the compiler would not see that the arrays do not overlap. exp is a polynomial: the arguments lie between −5.6 and 0, so exp(p) = exp(p/8)⁸ needs no tricks with bits.
 
 Backward walks front to back as well. With v_i what one unit of Gaussian i's weight adds to the loss at a pixel, w_i = α_i T_i,
 the total Σ w_i v_i is known beforehand from the finished picture. So what lies behind Gaussian i, `rest`, is the total less what
@@ -79,17 +79,18 @@ def forward_tiles(first, last, starts, entries, table, reach, light, disparity, 
             ca, cb, cc = -_HALF * table[g, 2], -table[g, 3], -_HALF * table[g, 4]
             opacity, cut = table[g, 5], -_HALF * reach[g]
             red, green, blue, near = table[g, 6], table[g, 7], table[g, 8], table[g, 9]
-            for i in range(np.uintp(entries[begin + n, 2] * WIDE), np.uintp(entries[begin + n, 3] * WIDE)):
-                dx, dy = b[i] - mx, b[AREA + i] - my
-                power = ca * dx * dx + cc * dy * dy + cb * dx * dy
+            run = b[entries[begin + n, 2] * WIDE :]
+            for i in range((entries[begin + n, 3] - entries[begin + n, 2]) * WIDE):
+                dx, dy = run[i] - mx, run[AREA + i] - my
+                power = (ca * dx + cb * dy) * dx + cc * dy * dy
                 a = min(opacity * _exp(power), _OPAQUEST)
-                t = b[2 * AREA + i]
+                t = run[2 * AREA + i]
                 w = a * t if (power >= cut) & (t >= _STOP) else _ZERO
-                b[2 * AREA + i] = t - w
-                b[3 * AREA + i] += w * red
-                b[4 * AREA + i] += w * green
-                b[5 * AREA + i] += w * blue
-                b[6 * AREA + i] += w * near
+                run[2 * AREA + i] = t - w
+                run[3 * AREA + i] += w * red
+                run[4 * AREA + i] += w * green
+                run[5 * AREA + i] += w * blue
+                run[6 * AREA + i] += w * near
         used[tile] = count
         for y in range(rows):
             for x in range(columns):
@@ -134,18 +135,19 @@ def backward_tiles(  # noqa: PLR0913, PLR0917
             opacity, cut = table[g, 5], -_HALF * reach[g]
             red, green, blue, near = table[g, 6], table[g, 7], table[g, 8], table[g, 9]
             s0 = sx = sy = sxx = sxy = syy = s_red = s_green = s_blue = s_near = _ZERO
-            for i in range(np.uintp(entries[e, 2] * WIDE), np.uintp(entries[e, 3] * WIDE)):
-                dx, dy = b[i] - mx, b[AREA + i] - my
-                power = ca * dx * dx + cc * dy * dy + cb * dx * dy
+            run = b[entries[e, 2] * WIDE :]
+            for i in range((entries[e, 3] - entries[e, 2]) * WIDE):
+                dx, dy = run[i] - mx, run[AREA + i] - my
+                power = (ca * dx + cb * dy) * dx + cc * dy * dy
                 raw = opacity * _exp(power)
-                t = b[2 * AREA + i]
+                t = run[2 * AREA + i]
                 a = min(raw, _OPAQUEST) if (power >= cut) & (t >= _STOP) else _ZERO
                 w = a * t
-                b[2 * AREA + i] = t - w
-                gr, gg, gb, gd = b[4 * AREA + i], b[5 * AREA + i], b[6 * AREA + i], b[7 * AREA + i]
-                v = red * gr + green * gg + blue * gb + near * gd + b[8 * AREA + i]
-                rest = b[3 * AREA + i] - w * v
-                b[3 * AREA + i] = rest
+                run[2 * AREA + i] = t - w
+                gr, gg, gb, gd = run[4 * AREA + i], run[5 * AREA + i], run[6 * AREA + i], run[7 * AREA + i]
+                v = red * gr + green * gg + blue * gb + near * gd + run[8 * AREA + i]
+                rest = run[3 * AREA + i] - w * v
+                run[3 * AREA + i] = rest
                 k = w * v - rest * a / (_ONE - a) if raw <= _OPAQUEST else _ZERO
                 kx, ky = k * dx, k * dy
                 s0 += k
@@ -194,18 +196,19 @@ def tally_tiles(first, last, starts, entries, table, reach, used, values, parts)
             mx, my = table[g, 0] - np.float32(x0), table[g, 1] - np.float32(y0)
             ca, cb, cc = -_HALF * table[g, 2], -table[g, 3], -_HALF * table[g, 4]
             opacity, cut = table[g, 5], -_HALF * reach[g]
-            begin, end = np.uintp(entries[e, 2] * WIDE), np.uintp(entries[e, 3] * WIDE)
-            for i in range(begin, end):
-                dx, dy = b[i] - mx, b[AREA + i] - my
-                power = ca * dx * dx + cc * dy * dy + cb * dx * dy
-                t = b[2 * AREA + i]
+            begin, length = entries[e, 2] * WIDE, (entries[e, 3] - entries[e, 2]) * WIDE
+            run = b[begin:]
+            for i in range(length):
+                dx, dy = run[i] - mx, run[AREA + i] - my
+                power = (ca * dx + cb * dy) * dx + cc * dy * dy
+                t = run[2 * AREA + i]
                 w = min(opacity * _exp(power), _OPAQUEST) * t if (power >= cut) & (t >= _STOP) else _ZERO
-                b[2 * AREA + i] = t - w
-                b[3 * AREA + i] = w
+                run[2 * AREA + i] = t - w
+                run[3 * AREA + i] = w
             for c in range(channels):
-                total = _ZERO
-                for i in range(begin, end):
-                    total += b[3 * AREA + i] * value[c, i]
+                total, of = _ZERO, value[c, begin:]
+                for i in range(length):
+                    total += run[3 * AREA + i] * of[i]
                 parts[slot, c] = total
 
 
