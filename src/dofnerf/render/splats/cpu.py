@@ -18,8 +18,8 @@ from dofnerf.kernels import run_jobs
 from dofnerf.optics.light import curve_pieces
 from dofnerf.render.splats.gaussians import LOW_PASS, Drawn, Gaussians, Projected, Style
 from dofnerf.render.splats.project_kernels import project_gaussians, pull_back
-from dofnerf.render.splats.raster_kernels import backward_tiles, forward_tiles, sum_slots, tally_tiles
-from dofnerf.render.splats.tile_kernels import HIGH, WIDE, count_entries, count_tiles, list_entries
+from dofnerf.render.splats.raster_kernels import backward_tiles, forward_tiles, tally_tiles
+from dofnerf.render.splats.tile_kernels import HIGH, WIDE, count_entries, count_slots, fill_slots, sort_entries, sum_slots
 
 _BANDS = 6  # jobs for each thread: tiles differ much in what they cost
 
@@ -44,40 +44,54 @@ def rasterise(projected: Projected, width: int, height: int) -> Drawn:
 def tally(projected: Projected, values: Tensor) -> Tensor:
     """As `splats.tally`."""
     height, width, channels = values.shape
-    table, reach, depth = (tensor.detach().numpy() for tensor in projected)
+    table, reach, depth = (tensor.detach().contiguous().numpy() for tensor in projected)
     tiles = sort_into_tiles(table, reach, depth, width, height)
-    used = (tiles.starts[1:] - tiles.starts[:-1]).astype(np.int32)
-    parts = np.empty((len(tiles.entries), channels), np.float32)
+    parts = np.empty((tiles.slots, channels), np.float32)
     seen = values.detach().contiguous().numpy()
-    run_jobs(tally_tiles, len(used), (tiles.starts, tiles.entries, table, reach, used, seen, parts), per_thread=_BANDS)
-    total = torch.empty(len(table), channels)
-    run_jobs(sum_slots, len(table), (tiles.slots, parts, total.numpy()))
-    return total
+    run_jobs(tally_tiles, len(tiles.lists) - 1, (*tiles.walk, table, reach, seen, parts), per_thread=_BANDS)
+    return tiles.sum(parts, len(table))
 
 
 class Tiles(NamedTuple):
-    """`entries` (E, 4) as in tile_kernels, the list of tile i from `starts[i]` to `starts[i + 1]`; `slots` (N + 1,)."""
+    """`entries` (E, 4) as in tile_kernels, the list of tile i from `lists[i]` to `lists[i + 1]`; and to go back, the Gaussians
+    near to far, where the slots of each begin, and how many it fills."""
 
     entries: np.ndarray
+    lists: np.ndarray
+    order: np.ndarray
     starts: np.ndarray
-    slots: np.ndarray
+    filled: np.ndarray
+    slots: int
+
+    @property
+    def walk(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.lists, self.entries
+
+    def sum(self, parts: np.ndarray, count: int) -> Tensor:
+        """What the slots say of each Gaussian, (slots, C) → (N, C)."""
+        total = torch.zeros(count, parts.shape[1])
+        run_jobs(sum_slots, len(self.order), (self.order, self.starts, self.filled, parts, total.numpy()))
+        return total
 
 
 def sort_into_tiles(table: np.ndarray, reach: np.ndarray, depth: np.ndarray, width: int, height: int) -> Tiles:
     """The lists of Gaussians of each tile, near to far; of two at one depth the first comes first."""
-    across, down = -(-width // WIDE), -(-height // HIGH)
     counts = np.empty(len(table), np.int64)
-    run_jobs(count_tiles, len(table), (table, reach, width, height, counts))
-    slots = np.concatenate([[0], np.cumsum(counts)])
+    run_jobs(count_slots, len(table), (table, reach, width, height, counts))
     drawn = np.flatnonzero(counts)
     keys = depth[drawn].view(np.uint32).astype(np.uint64) << np.uint64(32) | drawn.astype(np.uint64)  # depth > 0: bits rise too
     order = (np.sort(keys) & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    lengths = np.zeros(across * down, np.int64)
-    run_jobs(count_entries, down, (order, table, reach, width, height, lengths))
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    entries = np.empty((starts[-1], 4), np.int32)
-    run_jobs(list_entries, down, (order, table, reach, width, height, slots, starts[:-1].copy(), entries))
-    return Tiles(entries, starts, slots)
+    ends = np.cumsum(counts[order])
+    slots = int(ends[-1]) if len(ends) else 0
+    starts = ends - counts[order]
+    filled, found = np.empty(len(order), np.int64), np.empty((slots, 2), np.int32)
+    run_jobs(fill_slots, len(order), (order, table, reach, width, height, starts, filled, found))
+    lists = np.zeros(-(-width // WIDE) * -(-height // HIGH) + 1, np.int64)
+    count_entries(starts, filled, found, lists[1:])
+    np.cumsum(lists, out=lists)
+    entries = np.empty((lists[-1], 4), np.int32)
+    sort_entries(order, starts, filled, found, lists[:-1].copy(), entries)
+    return Tiles(entries, lists, order, starts, filled, slots)
 
 
 class _Rasterise(torch.autograd.Function):
@@ -88,10 +102,10 @@ class _Rasterise(torch.autograd.Function):
         arrays = [tensor.detach().contiguous().numpy() for tensor in (table, reach, depth)]
         tiles = sort_into_tiles(*arrays, width, height)
         out = torch.empty(height, width, 3), torch.empty(height, width), torch.empty(height, width)
-        used = np.empty(len(tiles.starts) - 1, np.int64)
-        walk = (tiles.starts, tiles.entries, *arrays[:2])
+        used = np.empty(len(tiles.lists) - 1, np.int64)
+        walk = (*tiles.walk, *arrays[:2])
         run_jobs(forward_tiles, len(used), (*walk, *(tensor.numpy() for tensor in out), used), per_thread=_BANDS)
-        ctx.walk, ctx.used, ctx.slots = walk, used, tiles.slots
+        ctx.walk, ctx.used, ctx.tiles, ctx.count = walk, used, tiles, len(table)
         ctx.save_for_backward(*out)
         return out
 
@@ -100,12 +114,9 @@ class _Rasterise(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         out = [tensor.numpy() for tensor in ctx.saved_tensors]
         given = [grad.contiguous().numpy() for grad in grads]
-        starts, entries, table, _ = ctx.walk
-        parts = np.zeros((len(entries), 10), np.float32)
-        run_jobs(backward_tiles, len(starts) - 1, (*ctx.walk, ctx.used, *out, *given, parts), per_thread=_BANDS)
-        total = torch.empty(table.shape)
-        run_jobs(sum_slots, len(table), (ctx.slots, parts, total.numpy()))
-        return total, None, None, None, None
+        parts = np.empty((ctx.tiles.slots, 10), np.float32)
+        run_jobs(backward_tiles, len(ctx.used), (*ctx.walk, ctx.used, *out, *given, parts), per_thread=_BANDS)
+        return ctx.tiles.sum(parts, ctx.count), None, None, None, None
 
 
 class _Project(torch.autograd.Function):

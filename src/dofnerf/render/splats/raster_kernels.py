@@ -106,7 +106,7 @@ def forward_tiles(first, last, starts, entries, table, reach, light, disparity, 
 def backward_tiles(  # noqa: PLR0913, PLR0917
     first, last, starts, entries, table, reach, used, light, disparity, alpha, g_light, g_disparity, g_alpha, parts
 ):
-    """What tiles [first, last) say of each entry's row of the table → `parts` (E, 10), by slot."""
+    """What tiles [first, last) say of each entry's row of the table → `parts` (slots, 10)."""
     height, width = alpha.shape
     across = (width + WIDE - 1) // WIDE
     b = np.empty(9 * AREA, np.float32)  # column, row, transmittance, rest, gradients of red, green, blue, disparity, alpha
@@ -170,11 +170,14 @@ def backward_tiles(  # noqa: PLR0913, PLR0917
             parts[slot, 7] = s_green
             parts[slot, 8] = s_blue
             parts[slot, 9] = s_near
+        for e in range(starts[tile] + used[tile], starts[tile + 1]):
+            for c in range(10):
+                parts[entries[e, 1], c] = _ZERO
 
 
 @compiled
-def tally_tiles(first, last, starts, entries, table, reach, used, values, parts):
-    """Σ over pixels of weight · values (H, W, C), for tiles [first, last) → `parts` (E, C), by slot."""
+def tally_tiles(first, last, starts, entries, table, reach, values, parts):
+    """Σ over pixels of weight · values (H, W, C), for tiles [first, last) → `parts` (slots, C)."""
     height, width, channels = values.shape
     across = (width + WIDE - 1) // WIDE
     b = np.empty(4 * AREA, np.float32)  # column, row, transmittance, weight
@@ -191,7 +194,7 @@ def tally_tiles(first, last, starts, entries, table, reach, used, values, parts)
                 b[2 * AREA + y * WIDE + x] = _ONE
                 for c in range(channels):
                     value[c, y * WIDE + x] = values[y0 + y, x0 + x, c]
-        for e in range(starts[tile], starts[tile] + used[tile]):
+        for e in range(starts[tile], starts[tile + 1]):
             g, slot = np.uintp(entries[e, 0]), np.uintp(entries[e, 1])
             mx, my = table[g, 0] - np.float32(x0), table[g, 1] - np.float32(y0)
             ca, cb, cc = -_HALF * table[g, 2], -table[g, 3], -_HALF * table[g, 4]
@@ -210,14 +213,3 @@ def tally_tiles(first, last, starts, entries, table, reach, used, values, parts)
                 for i in range(length):
                     total += run[3 * AREA + i] * of[i]
                 parts[slot, c] = total
-
-
-@compiled
-def sum_slots(first, last, slots, parts, total):
-    """Add up the parts (E, C) of each of the Gaussians [first, last), in order → total (N, C)."""
-    for i in range(first, last):
-        for c in range(total.shape[1]):
-            total[i, c] = _ZERO
-        for slot in range(slots[i], slots[i + 1]):
-            for c in range(total.shape[1]):
-                total[i, c] += parts[slot, c]
