@@ -1,8 +1,9 @@
 """The splat rasteriser: 3D Gaussians + camera + lens → light, disparity and alpha. One op, two backends.
 
-Project: each Gaussian becomes one on the screen. Its blur is its own: a disc of radius r = aperture · |focus_disparity − 1/depth|
-has the variance r²/4 along each axis, so the covariance grows by that, and the opacity falls so that it carries the same light.
-Rasterise: all of them blend front to back at each pixel. Gradients reach all that Gaussians are made of, and the lens.
+Project: each Gaussian becomes one on the screen, and has a blur of its own: a disc of the radius r = aperture ·
+|focus_disparity − 1/depth| has the variance r²/4 along each axis, so the covariance grows by that, and the opacity falls so
+that it carries the same light. Rasterise: all of them blend front to back at each pixel. Gradients reach all that Gaussians are
+made of, and the lens.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def project(
 ) -> Projected:
     """Gaussians → what they are on the screen, blurred each by its own depth.
 
-    With `point`, a place (x right, y up) on the lens of radius 1, nothing is blurred: it is the sharp view from that point, with
-    the focal plane where the lens's centre sees it. The mean of such views over the lens is what a real lens sees.
+    With `point`, a place (x right, y up) on the lens of radius 1, nothing is blurred: it is the sharp view from that point,
+    with the focal plane where the lens's centre sees it. The mean of such views over the lens is what a real lens sees.
     """
     check_gaussians(gaussians)
     lens = (torch.as_tensor(value, dtype=gaussians.means.dtype).reshape(()) for value in (aperture, focus_disparity))

@@ -33,7 +33,7 @@ def project(
     style: Style,
 ) -> Projected:
     """As `splats.project`."""
-    return Projected(*_Project.apply(*gaussians, aperture, focus_disparity, camera, point, style))
+    return Projected(*_Project.apply((camera, point, style), aperture, focus_disparity, *gaussians))
 
 
 def rasterise(projected: Projected, width: int, height: int) -> Drawn:
@@ -99,11 +99,11 @@ class _Rasterise(torch.autograd.Function):
     def forward(
         ctx: Any, table: Tensor, reach: Tensor, depth: Tensor, width: int, height: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        arrays = [tensor.detach().contiguous().numpy() for tensor in (table, reach, depth)]
-        tiles = sort_into_tiles(*arrays, width, height)
+        rows, ends, order = (tensor.detach().contiguous().numpy() for tensor in (table, reach, depth))
+        tiles = sort_into_tiles(rows, ends, order, width, height)
         out = torch.empty(height, width, 3), torch.empty(height, width), torch.empty(height, width)
         used = np.empty(len(tiles.lists) - 1, np.int64)
-        walk = (*tiles.walk, *arrays[:2])
+        walk = (*tiles.walk, rows, ends)
         run_jobs(forward_tiles, len(used), (*walk, *(tensor.numpy() for tensor in out), used), per_thread=_BANDS)
         ctx.walk, ctx.used, ctx.tiles, ctx.count = walk, used, tiles, len(table)
         ctx.save_for_backward(*out)
@@ -122,24 +122,16 @@ class _Rasterise(torch.autograd.Function):
 class _Project(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        means: Tensor,
-        log_scales: Tensor,
-        rotations: Tensor,
-        logits: Tensor,
-        harmonics: Tensor,
-        aperture: Tensor,
-        focus_disparity: Tensor,
-        camera: Camera,
-        point: tuple[float, float] | None,
-        style: Style,
+        ctx: Any, shot: tuple[Camera, tuple[float, float] | None, Style], aperture: Tensor, focus: Tensor, *gaussians: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        arrays = [tensor.detach().contiguous().numpy() for tensor in (means, log_scales, rotations, logits, harmonics)]
-        view = _view(camera, float(aperture), float(focus_disparity), point)
-        manner = _manner(style, point is None, harmonics.shape[1])
-        out = torch.empty(len(means), 10), torch.empty(len(means)), torch.empty(len(means))
-        run_jobs(project_gaussians, len(means), (*arrays, view, manner, *(tensor.numpy() for tensor in out)))
-        ctx.given = (*arrays, view, manner, out[1].numpy())
+        camera, point, style = shot
+        count, kinds = gaussians[4].shape[:2]
+        arrays = [tensor.detach().contiguous().numpy() for tensor in gaussians]
+        view = _view(camera, float(aperture), float(focus), point)
+        manner = _manner(style, point is None, kinds)
+        out = torch.empty(count, 10), torch.empty(count), torch.empty(count)
+        run_jobs(project_gaussians, count, (*arrays, view, manner, *(tensor.numpy() for tensor in out)))
+        ctx.given = (*arrays, view, manner, out[0].numpy(), out[1].numpy())
         ctx.mark_non_differentiable(out[1], out[2])
         return out
 
@@ -151,7 +143,7 @@ class _Project(torch.autograd.Function):
         pull = grads[0].contiguous().numpy()
         run_jobs(pull_back, len(lens), (*ctx.given, pull, *(tensor.numpy() for tensor in out), lens))
         both = torch.from_numpy(lens.sum(axis=0, dtype=np.float64)).float()
-        return (*out, both[0], both[1], None, None, None)
+        return None, both[0], both[1], *out
 
 
 def _view(camera: Camera, aperture: float, focus_disparity: float, point: tuple[float, float] | None) -> np.ndarray:

@@ -17,6 +17,7 @@ LOW_PASS = 0.3  # px², added to each screen covariance: nothing is thinner than
 OPAQUEST = 0.99  # of one Gaussian
 FAINTEST = 1 / 255  # where a Gaussian's alpha ends, and below which it is not drawn at all
 LOST = 0.03  # share of its light that a blurred Gaussian may lose by its cut
+LARGEST = 1e30  # px⁴, determinant of a screen covariance; beyond, float32 has no room, and nobody a use
 STOP = 1e-4  # transmittance below which a pixel is done
 MARGIN = 0.3  # beyond the picture's border, as a share of its half-size: where the perspective's slope is held
 
@@ -42,8 +43,8 @@ class Style:
     `light` is the curve of their colours: they blend in linear light, so a blurred edge mixes as light does, and the sharp
     picture is the limit of the blurred one. 1 blends display values, as the tools do that most .ply files come from.
 
-    The low-pass filter makes small Gaussians larger. `antialiased` takes from their opacity what they gain in size, so that they
-    look the same from any distance; off is the classic way, and what .ply files expect unless they say otherwise.
+    The low-pass filter makes small Gaussians larger. `antialiased` takes from their opacity what they gain in size, so that
+    they look the same from any distance; off is the classic way, and what .ply files expect unless they say otherwise.
 
     Nothing nearer than `near` is drawn. Harmonics of a degree above `degree` are passed over.
     """
@@ -68,7 +69,7 @@ class Projected(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """`light` (H, W, 3) linear, premultiplied, over black; `disparity` (H, W) = Σ w/depth, premultiplied too; `alpha` (H, W)."""
+    """`light` (H, W, 3) linear, over black, and `disparity` (H, W) = Σ w/depth, both premultiplied; `alpha` (H, W)."""
 
     light: Tensor
     disparity: Tensor

@@ -2,11 +2,12 @@
 
 A tile's pixels lie row by row in short arrays, one after the other in one buffer, and the rows that a Gaussian touches are one
 run of them. The inner loops over such a run have no branches and fill whole registers; they start at 0 and stay at constant
-distances from each other, without which the compiler would not see that the arrays do not overlap. exp is a polynomial: the arguments lie between −5.6 and 0, so exp(p) = exp(p/8)⁸ needs no tricks with bits.
+distances from each other, without which the compiler would not see that the arrays do not overlap. exp is a polynomial: the
+arguments lie between −5.6 and 0, so exp(p) = exp(p/8)⁸ needs no tricks with bits.
 
 Backward walks front to back as well. With v_i what one unit of Gaussian i's weight adds to the loss at a pixel, w_i = α_i T_i,
-the total Σ w_i v_i is known beforehand from the finished picture. So what lies behind Gaussian i, `rest`, is the total less what
-has been passed, and ∂/∂α_i = T_i v_i − rest / (1 − α_i).
+the total Σ w_i v_i is known beforehand from the finished picture. So what lies behind Gaussian i, `rest`, is the total less
+what has been passed, and ∂/∂α_i = T_i v_i − rest / (1 − α_i).
 """
 
 from __future__ import annotations

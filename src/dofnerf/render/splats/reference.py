@@ -7,8 +7,6 @@ each chunk out again.
 from __future__ import annotations
 
 import math
-from typing import cast
-
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -82,7 +80,7 @@ def _on_screen(
     reach = _reach(solid.detach(), opacity.detach())
     half = torch.sqrt(reach[:, None] * (torch.diagonal(cov.detach(), dim1=1, dim2=2) + grown.detach()[:, None]))
     inside = (where + half > 0).all(-1) & (where - half < means.new_tensor([camera.width, camera.height])).all(-1)
-    drawn = (depth > style.near) & inside & torch.isfinite(table).all(-1) & (reach > 0)
+    drawn = (depth > style.near) & inside & (det < words.LARGEST) & torch.isfinite(table).all(-1) & (reach > 0)
     return Projected(table, torch.where(drawn, reach, 0.0), depth.detach())
 
 
@@ -132,7 +130,7 @@ def rasterise(projected: Projected, width: int, height: int) -> Drawn:
     for first in range(0, width * height, _chunk(table)):
         pixels = _pixels(first, min(first + _chunk(table), width * height), width, table)
         rows.append(checkpoint(_blend, table, reach, pixels, use_reentrant=False))
-    whole = cast(Tensor, torch.cat(rows)).reshape(height, width, 5)
+    whole = torch.cat(rows).reshape(height, width, 5)
     return Drawn(whole[..., :3], whole[..., 3], whole[..., 4])
 
 
@@ -181,7 +179,8 @@ def _weights(table: Tensor, reach: Tensor, pixels: Tensor) -> Tensor:
     a, b, c, opacity = table[:, 2:6].unbind(-1)
     power = -0.5 * (a * dx * dx + c * dy * dy) - b * dx * dy
     inside = (power >= -0.5 * reach) & (reach > 0)
-    alpha = torch.where(inside, (opacity * torch.exp(power.clamp(min=math.log(words.FAINTEST) - 1))).clamp(max=words.OPAQUEST), 0.0)
+    value = opacity * torch.exp(power.clamp(min=math.log(words.FAINTEST) - 1))
+    alpha = torch.where(inside, value.clamp(max=words.OPAQUEST), 0.0)
     before = torch.nn.functional.pad(torch.cumprod(1 - alpha.detach(), dim=-1)[:, :-1], (1, 0), value=1.0)
     alpha = torch.where(before >= words.STOP, alpha, 0.0)
     passed = torch.cumprod(1 - alpha, dim=-1)

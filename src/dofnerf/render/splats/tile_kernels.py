@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from dofnerf.kernels import compiled
 
 WIDE, HIGH = 8, 16
@@ -68,8 +66,8 @@ def _span(low, high, along, skew, ends, det, furthest):
 def fill_slots(first, last, order, table, reach, width, height, starts, filled, found):  # noqa: PLR0913, PLR0917
     """Find the entries of the Gaussians order[first:last].
 
-    Number n in the order has its slots from starts[n] on, and fills filled[n] of them: found (slots, 2) int32 holds the tile, and
-    first row · 256 + row after the last.
+    Number n in the order has its slots from starts[n] on, and fills filled[n] of them: found (slots, 2) int32 holds the tile,
+    and first row · 256 + row after the last.
     """
     across = (width + WIDE - 1) // WIDE
     for n in range(first, last):
