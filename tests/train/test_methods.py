@@ -30,7 +30,7 @@ def whole(tmp_path_factory):
 
 
 def test_every_field_has_a_method():
-    assert set(methods()) == {*kinds(), "cards"}
+    assert set(methods()) == {*kinds(), "splat", "cards"}
     with pytest.raises(ValueError, match="there is no field 'clay'; there are cards, dsnerf"):
         method("clay")
 

@@ -29,9 +29,9 @@ class StepChanges:
     """Changes to the preset: how long, and how much a step looks at."""
 
     pinhole_steps: Count = None
-    """Steps on random rays, before there is a lens."""
+    """Steps on random rays (splats: on whole photos), before there is a lens."""
     lens_steps: Count = None
-    """Steps on patches blurred by concentrate and scatter."""
+    """Steps on patches blurred by concentrate and scatter (splats: whole photos, each Gaussian blurred by its depth)."""
     lens_ray_steps: Count = None
     """Steps on pixels seen through the exact thin lens."""
     rays: Count = None
@@ -104,8 +104,8 @@ class TrainCommandConfig:
     preset: Preset = "fast"
     """fast: minutes; best: quality first; paper: the paper's settings; pinhole and sharp-oracle: the twins of fast, without a
     lens, on the photos and on all-in-focus ones."""
-    field: Annotated[str | None, tyro.conf.arg(help_behavior_hint="(default: hash; nerf for the preset paper)")] = None
-    """What the scene is made of: hash, nerf or dsnerf."""
+    field: Annotated[str | None, tyro.conf.arg(help_behavior_hint="(default: splat; nerf for the preset paper)")] = None
+    """What the scene is made of: splat (3D Gaussians), hash, nerf or dsnerf."""
     resume: bool = False
     """Go on with the run in the folder, exactly as if it had never stopped; begin if there is none."""
     device: Device = "auto"

@@ -1,6 +1,6 @@
 """Presets: whole configurations by name; each field has its own numbers.
 
-`fast` (minutes on two cores with the hash field), `best` (quality first), `paper` (every setting of the paper's appendix),
+`fast` (minutes on two cores), `best` (quality first), `paper` (every setting of the paper's appendix),
 `pinhole` (the baseline twin of `fast`: same field, same steps, no lens) and `sharp-oracle` (that, on all-in-focus photos).
 """
 
@@ -16,10 +16,10 @@ Preset = Literal["fast", "best", "paper", "pinhole", "sharp-oracle"]
 
 
 def preset(name: str, field: str | None = None) -> TrainConfig:
-    """The preset of that name for a field (the paper's own is nerf, all others' hash, if nobody says)."""
+    """The preset of that name for a field (the paper's own is nerf, all others' splat, if nobody says)."""
     if name not in get_args(Preset):
         raise ValueError(f"there is no preset {name!r}; there are {', '.join(get_args(Preset))}")
-    by = method(field or ("nerf" if name == "paper" else "hash"))
+    by = method(field or ("nerf" if name == "paper" else "splat"))
     if name in ("fast", "best", "paper"):
         return by.preset(name)
     twin = replace(pinhole_twin(by.preset("fast")), preset=name)

@@ -99,11 +99,11 @@ class _Rasterise(torch.autograd.Function):
     def forward(
         ctx: Any, table: Tensor, reach: Tensor, depth: Tensor, width: int, height: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        arrays = [tensor.detach().contiguous().numpy() for tensor in (table, reach, depth)]
-        tiles = sort_into_tiles(*arrays, width, height)
+        rows, ends, order = (tensor.detach().contiguous().numpy() for tensor in (table, reach, depth))
+        tiles = sort_into_tiles(rows, ends, order, width, height)
         out = torch.empty(height, width, 3), torch.empty(height, width), torch.empty(height, width)
         used = np.empty(len(tiles.lists) - 1, np.int64)
-        walk = (*tiles.walk, *arrays[:2])
+        walk = (*tiles.walk, rows, ends)
         run_jobs(forward_tiles, len(used), (*walk, *(tensor.numpy() for tensor in out), used), per_thread=_BANDS)
         ctx.walk, ctx.used, ctx.tiles, ctx.count = walk, used, tiles, len(table)
         ctx.save_for_backward(*out)

@@ -19,7 +19,6 @@ from dofnerf.render.splats import CLASSIC, Backend, Drawn, Gaussians, Style, dra
 Blur = Literal["gaussian", "scatter"]
 _OPACITY = 0.5  # of Gaussians at the start
 _SIZE = 0.7  # of theirs, in distances to their neighbours
-_NEAR = 0.01  # of the nearest camera's distance to anything: what is nearer is not drawn
 
 
 class SplatModel(Model):
@@ -135,7 +134,10 @@ class SplatModel(Model):
 
 
 def begin_splats(points: Tensor, colours: Tensor, sizes: Tensor, degree: int, light: Curve, photos: int) -> SplatModel:
-    """Round Gaussians at `points` (N, 3) of `colours` (N, 3) and `sizes` (N,), to be trained on so many photos."""
+    """Round Gaussians at `points` (N, 3) of `colours` (N, 3) and `sizes` (N,), to be trained on so many photos.
+
+    What no photo saw has their mean colour.
+    """
     count = len(points)
     harmonics = torch.zeros(count, (degree + 1) ** 2, 3)
     harmonics[:, 0] = from_colour(colours)
@@ -146,4 +148,4 @@ def begin_splats(points: Tensor, colours: Tensor, sizes: Tensor, degree: int, li
         torch.full((count,), math.log(_OPACITY / (1 - _OPACITY))),
         harmonics,
     )
-    return SplatModel(gaussians, Style(light=light), photos=photos)
+    return SplatModel(gaussians, Style(light=light), colours.mean(0), photos)

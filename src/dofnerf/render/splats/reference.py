@@ -7,7 +7,6 @@ each chunk out again.
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -132,7 +131,7 @@ def rasterise(projected: Projected, width: int, height: int) -> Drawn:
     for first in range(0, width * height, _chunk(table)):
         pixels = _pixels(first, min(first + _chunk(table), width * height), width, table)
         rows.append(checkpoint(_blend, table, reach, pixels, use_reentrant=False))
-    whole = cast(Tensor, torch.cat(rows)).reshape(height, width, 5)
+    whole = torch.cat(rows).reshape(height, width, 5)
     return Drawn(whole[..., :3], whole[..., 3], whole[..., 4])
 
 

@@ -109,7 +109,7 @@ class SplatMethod(Method):
         if name == "paper":
             raise ValueError("the preset paper is of the fields nerf and dsnerf: splats are not the paper's")
         if name == "best":
-            return replace(config, steps=StepsConfig(400, 5600, 1000, lens_points=8), field_config=SplatConfig(60_000))
+            return replace(config, steps=replace(steps, pinhole_steps=400, lens_steps=5600), field_config=SplatConfig(60_000))
         return config
 
     def begin(self, config: TrainConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:

@@ -1,0 +1,90 @@
+"""Splats in the trainer: they begin on the scene's points, learn scene and lens, grow, stop, resume and come back."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tiny_world import QUIET, scene
+
+from dofnerf.render.splats.model import begin_splats
+from dofnerf.train import Run, preset, train
+from dofnerf.train.folder import RunFolder
+from dofnerf.train.methods.growth import Growth
+from dofnerf.train.methods.splat import SplatConfig
+
+
+def small(steps=(30, 50, 0), **own):
+    made = preset("fast", "splat")
+    lens = replace(made.lens, search_width=24, max_radius=8.0)
+    return replace(
+        made, steps=replace(made.steps, **dict(zip(("pinhole_steps", "lens_steps", "lens_ray_steps"), steps, strict=True))),
+        lens=lens, field_config=SplatConfig(splats=400, **own),
+    )  # fmt: skip
+
+
+def error(run, world, **lens):
+    off = [run.render(world.camera(i), **lens).image - torch.from_numpy(world.sharp(i)) for i in world.train]
+    return float(torch.stack(off).square().mean())
+
+
+def test_splats_are_the_default():
+    assert preset("fast").field == preset("best").field == "splat" and preset("paper").field == "nerf"
+    with pytest.raises(ValueError, match="not the paper's"):
+        preset("paper", "splat")
+
+
+def test_they_learn_the_scene():
+    world = scene()
+    run = train(world, small())
+    assert error(run, world) < 0.75 * error(train(world, small((1, 0, 0))), world)
+    assert error(run, world, aperture=20.0, focus_depth=np.inf) > error(run, world)
+    assert run.has_lens and bool((run.lens.aperture > 0).all())
+
+
+@pytest.mark.parametrize("own", [{"blur": "scatter"}, {"degree": 0}, {"grow": False}])
+def test_every_way_trains(own):
+    assert train(scene(), small((2, 2, 2), **own)).learner.standing.step == 6
+
+
+def test_a_stopped_run_ends_as_if_it_had_not(tmp_path, monkeypatch):
+    world, made = scene(), small((4, 8, 2))
+    whole = train(world, made)
+
+    def stop(self, learner, outcome):
+        if learner.standing.step == 7:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "watch", stop)
+        patch.setattr(RunFolder, "due", lambda self: True)
+        with pytest.raises(KeyboardInterrupt):
+            train(world, made, out=tmp_path / "run", keep=QUIET)
+    train(world, made, out=tmp_path / "run", resume=True, keep=QUIET)
+    again = Run.load(tmp_path / "run").learner.tensors()
+    for name, value in whole.learner.tensors().items():
+        assert torch.equal(again[name], value), name
+
+
+def test_faint_gaussians_move_to_the_blamed_and_nothing_else_changes():
+    points = torch.rand(40, 3, generator=torch.Generator().manual_seed(0))
+    model = begin_splats(points, torch.full((40, 3), 0.5), torch.full((40,), 0.1), 1, 2.2, 3)
+    adam = torch.optim.Adam(model.parameters(), 0.0)
+    sum(value.square().sum() for value in model.parameters()).backward()
+    adam.step()
+    with torch.no_grad():
+        model.opacity_logits[:2] = -9.0
+        model.blamed[7], model.blamed[9] = 1.0, 2.0
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    Growth(100).move(model, torch.Generator().manual_seed(0), adam)
+    moved = (model.means != before["means"]).any(-1).nonzero()[:, 0].tolist()
+    assert set(moved) == {0, 1}
+    for index in moved:
+        near = (model.means[index] - before["means"][[7, 9]]).norm(dim=-1).min()
+        assert near < 5 * 0.1
+    through = 1 - torch.sigmoid(before["opacity_logits"][7])
+    torch.testing.assert_close((1 - torch.sigmoid(model.opacity_logits[7])) ** 2, through)
+    untouched = [i for i in range(40) if i not in (0, 1, 7, 9)]
+    for name, value in model.named_parameters():
+        assert torch.equal(value[untouched], before[name][untouched]), name
+    assert not bool(model.blamed.any())
