@@ -36,15 +36,15 @@ def held_out_psnr(run: Run, scene: Scene) -> float:
 
 
 def lens_errors(run: Run, scene: Scene) -> tuple[float, float]:
-    """Median relative error of the aperture, and of the focus as blur: median error in pixels at the far end of the scene."""
+    """Mean relative error of the aperture, mean error of the focus disparity as a share of the scene's range."""
     aperture, focus = run.lens.aperture.tolist(), run.lens.focus_disparity.tolist()
     wide, deep = [], []
     for k, i in enumerate(scene.train):
         true = scene.lens(i)
         if true is not None and true.aperture > 0:
             wide.append(abs(aperture[k] / true.aperture - 1))
-            deep.append(true.aperture * abs(focus[k] - 1 / true.focus_depth))
-    return (float(np.median(wide)), float(np.median(deep))) if wide else (math.nan, math.nan)
+            deep.append(abs(focus[k] - 1 / true.focus_depth) / (1 / scene.near - 1 / scene.far))
+    return (float(np.mean(wide)), float(np.mean(deep))) if wide else (math.nan, math.nan)
 
 
 def shortened(config: TrainConfig, share: float) -> TrainConfig:
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("scene", nargs="?", type=Path)
     parser.add_argument("--width", type=int)
     parser.add_argument("--preset", default="fast")
-    parser.add_argument("--field", default="hash")
+    parser.add_argument("--field", default="splat")
     parser.add_argument("--steps", type=float, default=1.0, help="share of the preset's steps")
     parser.add_argument("--lens", type=json.loads, default={}, help="changes to the lens's settings, as JSON")
     parser.add_argument("--stages", type=json.loads, default={}, help="changes to the steps, as JSON")
@@ -86,7 +86,9 @@ def main() -> None:
             print(f"{name:8}  PSNR {found[name]:.2f}  {run.learner.standing.seconds:.0f} s", flush=True)
             if run.has_lens:
                 wide, deep = lens_errors(run, scene)
-                print(f"          lens: aperture off by {100 * wide:.1f} %, focus by {deep:.2f} px of blur (medians)")
+                print(
+                    f"          lens: aperture off by {100 * wide:.1f} %, focus disparity by {100 * deep:.1f} % of the range (means)"
+                )
     if len(found) == 3:
         share = (found["ours"] - found["pinhole"]) / (found["oracle"] - found["pinhole"])
         print(f"share of the defocus gap closed  {share:.2f}")
