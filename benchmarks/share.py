@@ -86,9 +86,7 @@ def main() -> None:
             print(f"{name:8}  PSNR {found[name]:.2f}  {run.learner.standing.seconds:.0f} s", flush=True)
             if run.has_lens:
                 wide, deep = lens_errors(run, scene)
-                print(
-                    f"          lens: aperture off by {100 * wide:.1f} %, focus disparity by {100 * deep:.1f} % of the range (means)"
-                )
+                print(f"          lens off by {100 * wide:.1f} % of the aperture, {100 * deep:.1f} % of the range of focus (means)")
     if len(found) == 3:
         share = (found["ours"] - found["pinhole"]) / (found["oracle"] - found["pinhole"])
         print(f"share of the defocus gap closed  {share:.2f}")
