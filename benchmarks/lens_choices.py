@@ -15,12 +15,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from dofnerf import scenes
 from dofnerf.scenes import Scene
-from dofnerf.train import Run, TrainConfig, preset, train
-from share import held_out_psnr, shortened
+from dofnerf.studio.quality import held_out_psnr, lens_off
+from dofnerf.train import TrainConfig, preset, shortened, train
 
 EVERY = 8
 CHOICES: dict[str, dict[str, dict[str, object]]] = {
@@ -43,17 +41,6 @@ def validation(scene: Scene) -> Scene:
     return replace(scene, train=tuple(i for i in scene.train if i not in held), test=held)
 
 
-def lens_errors(run: Run, scene: Scene) -> tuple[float, float]:
-    """Mean relative error of the aperture, mean error of the focus disparity as a share of the scene's range."""
-    true = [scene.lens(i) for i in scene.train]
-    assert all(lens is not None for lens in true), "the scene does not know its lenses"
-    wide = np.array([lens.aperture for lens in true if lens])
-    focus = np.array([1 / lens.focus_depth for lens in true if lens])
-    found_wide, found_focus = run.lens.aperture.detach().numpy(), run.lens.focus_disparity.detach().numpy()
-    off = np.abs(found_focus - focus) / (1 / scene.near - 1 / scene.far)
-    return float(np.abs(found_wide / wide - 1).mean()), float(off.mean())
-
-
 def changed(config: TrainConfig, changes: dict[str, dict[str, object]]) -> TrainConfig:
     """The configuration with some members of its parts changed."""
     return replace(config, **{part: replace(getattr(config, part), **new) for part, new in changes.items()})  # type: ignore[arg-type]
@@ -74,7 +61,7 @@ def main() -> None:
         if given.only in name:
             begun = time.process_time()
             run = train(scene, changed(config, changes))
-            wide, focus = lens_errors(run, scene)
+            wide, focus = lens_off(run, scene)
             numbers = f"{held_out_psnr(run, scene):.2f} | {100 * wide:.1f} % | {100 * focus:.1f} %"
             print(f"| {name} | {numbers} | {time.process_time() - begun:.0f} |", flush=True)
 

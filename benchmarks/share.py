@@ -21,18 +21,8 @@ import numpy as np
 import dofnerf
 from dofnerf import scenes
 from dofnerf.scenes import Scene
-from dofnerf.train import KeepConfig, Run, TrainConfig, pinhole_twin, preset, train
-
-
-def held_out_psnr(run: Run, scene: Scene) -> float:
-    """Mean over the held-out views of the PSNR of the sharp render."""
-    values = []
-    for i in scene.test:
-        sharp = scene.sharp(i)
-        assert sharp is not None, "the scene needs all-in-focus photos of its held-out views"
-        error = np.square(run.render(scene.camera(i)).image.clamp(0, 1).cpu().numpy() - sharp).mean()
-        values.append(-10 * math.log10(error))
-    return float(np.mean(values))
+from dofnerf.studio.quality import held_out_psnr
+from dofnerf.train import KeepConfig, Run, pinhole_twin, preset, sharp_oracle, shortened, train
 
 
 def lens_errors(run: Run, scene: Scene) -> tuple[float, float]:
@@ -45,14 +35,6 @@ def lens_errors(run: Run, scene: Scene) -> tuple[float, float]:
             wide.append(abs(aperture[k] / true.aperture - 1))
             deep.append(true.aperture * abs(focus[k] - 1 / true.focus_depth))
     return (float(np.median(wide)), float(np.median(deep))) if wide else (math.nan, math.nan)
-
-
-def shortened(config: TrainConfig, share: float) -> TrainConfig:
-    """The same stages with that share of their steps."""
-    steps = config.steps
-    counts = (round(share * n) for n in (steps.pinhole_steps, steps.lens_steps, steps.lens_ray_steps))
-    pinhole, lens, rays = counts
-    return replace(config, steps=replace(steps, pinhole_steps=pinhole, lens_steps=lens, lens_ray_steps=rays))
 
 
 def main() -> None:
@@ -71,11 +53,10 @@ def main() -> None:
     scene = scenes.load(given.scene, width=given.width) if given.scene else scenes.demo(width=given.width)
     config = shortened(preset(given.preset, given.field), given.steps)
     config = replace(config, steps=replace(config.steps, **given.stages))
-    twin = pinhole_twin(config)
     configs = {
-        "pinhole": twin,
+        "pinhole": pinhole_twin(config),
         "ours": replace(config, lens=replace(config.lens, **given.lens)),
-        "oracle": replace(twin, steps=replace(twin.steps, photos="sharp")),
+        "oracle": sharp_oracle(config),
     }
     print(f"dofnerf {dofnerf.__version__}; {scene.describe()}; {given.field}, {config.steps}")
     found = {}
