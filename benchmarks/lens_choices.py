@@ -17,8 +17,8 @@ from pathlib import Path
 
 from dofnerf import scenes
 from dofnerf.scenes import Scene
-from dofnerf.train import TrainConfig, preset, train
-from share import held_out_psnr, lens_errors, shortened
+from dofnerf.studio.quality import held_out_psnr, lens_off
+from dofnerf.train import TrainConfig, preset, shortened, train
 
 EVERY = 8
 CHOICES: dict[str, dict[str, dict[str, object]]] = {
@@ -61,7 +61,7 @@ def main() -> None:
         if given.only in name:
             begun = time.process_time()
             run = train(scene, changed(config, changes))
-            wide, focus = lens_errors(run, scene)
+            wide, focus = lens_off(run, scene)
             numbers = f"{held_out_psnr(run, scene):.2f} | {100 * wide:.1f} % | {100 * focus:.1f} %"
             print(f"| {name} | {numbers} | {time.process_time() - begun:.0f} |", flush=True)
 

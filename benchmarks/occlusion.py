@@ -14,8 +14,7 @@ import numpy as np
 import torch
 
 from dofnerf.optics import Kernel, coc_radius, coc_radius_from_disparity, scatter, scatter_layers, split_layers
-from dofnerf.pictures import write_image
-from dofnerf.studio.demo import contact_sheet
+from dofnerf.pictures import contact_sheet, write_image
 from planes import FOCAL_PX, Plane, everywhere, layer_of, lens_points, photograph, psnr, waves
 
 SIZE = (96, 128)

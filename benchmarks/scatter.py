@@ -17,7 +17,7 @@ import time
 import torch
 
 from dofnerf.optics import Kernel, accumulate, scatter
-from dofnerf.studio.demo import built_in_picture
+from dofnerf.studio.rgbd import built_in_picture
 
 HEIGHT, WIDTH = 378, 504
 

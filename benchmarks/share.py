@@ -12,47 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 import dofnerf
 from dofnerf import scenes
-from dofnerf.scenes import Scene
-from dofnerf.train import KeepConfig, Run, TrainConfig, pinhole_twin, preset, train
-
-
-def held_out_psnr(run: Run, scene: Scene) -> float:
-    """Mean over the held-out views of the PSNR of the sharp render."""
-    values = []
-    for i in scene.test:
-        sharp = scene.sharp(i)
-        assert sharp is not None, "the scene needs all-in-focus photos of its held-out views"
-        error = np.square(run.render(scene.camera(i)).image.clamp(0, 1).cpu().numpy() - sharp).mean()
-        values.append(-10 * math.log10(error))
-    return float(np.mean(values))
-
-
-def lens_errors(run: Run, scene: Scene) -> tuple[float, float]:
-    """Mean relative error of the aperture, mean error of the focus disparity as a share of the scene's range."""
-    aperture, focus = run.lens.aperture.tolist(), run.lens.focus_disparity.tolist()
-    wide, deep = [], []
-    for k, i in enumerate(scene.train):
-        true = scene.lens(i)
-        if true is not None and true.aperture > 0:
-            wide.append(abs(aperture[k] / true.aperture - 1))
-            deep.append(abs(focus[k] - 1 / true.focus_depth) / (1 / scene.near - 1 / scene.far))
-    return (float(np.mean(wide)), float(np.mean(deep))) if wide else (math.nan, math.nan)
-
-
-def shortened(config: TrainConfig, share: float) -> TrainConfig:
-    """The same stages with that share of their steps."""
-    steps = config.steps
-    counts = (round(share * n) for n in (steps.pinhole_steps, steps.lens_steps, steps.lens_ray_steps))
-    pinhole, lens, rays = counts
-    return replace(config, steps=replace(steps, pinhole_steps=pinhole, lens_steps=lens, lens_ray_steps=rays))
+from dofnerf.studio.quality import held_out_psnr, lens_off
+from dofnerf.train import KeepConfig, pinhole_twin, preset, sharp_oracle, shortened, train
 
 
 def main() -> None:
@@ -71,11 +37,10 @@ def main() -> None:
     scene = scenes.load(given.scene, width=given.width) if given.scene else scenes.demo(width=given.width)
     config = shortened(preset(given.preset, given.field), given.steps)
     config = replace(config, steps=replace(config.steps, **given.stages))
-    twin = pinhole_twin(config)
     configs = {
-        "pinhole": twin,
+        "pinhole": pinhole_twin(config),
         "ours": replace(config, lens=replace(config.lens, **given.lens)),
-        "oracle": replace(twin, steps=replace(twin.steps, photos="sharp")),
+        "oracle": sharp_oracle(config),
     }
     print(f"dofnerf {dofnerf.__version__}; {scene.describe()}; {given.field}, {config.steps}")
     found = {}
@@ -85,8 +50,10 @@ def main() -> None:
             found[name] = held_out_psnr(run, scene)
             print(f"{name:8}  PSNR {found[name]:.2f}  {run.learner.standing.seconds:.0f} s", flush=True)
             if run.has_lens:
-                wide, deep = lens_errors(run, scene)
-                print(f"          lens off by {100 * wide:.1f} % of the aperture, {100 * deep:.1f} % of the range of focus (means)")
+                wide, deep = lens_off(run, scene)
+                print(
+                    f"          lens off by {100 * wide:.1f} % of the aperture, {100 * deep:.1f} % of the focus range (means)"
+                )
     if len(found) == 3:
         share = (found["ours"] - found["pinhole"]) / (found["oracle"] - found["pinhole"])
         print(f"share of the defocus gap closed  {share:.2f}")

@@ -17,10 +17,11 @@ import tyro
 
 from dofnerf import __version__
 
-ABOUT = """A virtual lens for pictures with depth.
+ABOUT = """Blurred photos in; a sharp 3D scene, every photo's lens, and a virtual lens out.
 
-Start with the first, then put the lens in front of a picture of your own:
+Start with the first, then take photos or a picture of your own:
   dofnerf demo
+  dofnerf train SCENE --out runs/mine
   dofnerf refocus photo.jpg depth.png --focus-at 320,200
 
 Each VERB explains its flags, with units and examples: dofnerf VERB --help"""
@@ -43,7 +44,7 @@ class Verb:
 
 VERBS = {
     "refocus": Verb("Put a lens in front of a picture with a depth map.", "dofnerf.studio.refocus", "RefocusConfig"),
-    "demo": Verb("Refocus the built-in picture: near, middle, far, hexagonal.", "dofnerf.studio.demo", "DemoConfig"),
+    "demo": Verb("See it work on the scene in the package, in about three minutes.", "dofnerf.studio.demo", "DemoConfig"),
     "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
     "train": Verb("Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"),
     "synth lens": Verb(

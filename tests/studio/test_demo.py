@@ -1,55 +1,86 @@
-"""`dofnerf demo`: what it writes, on a small picture in place of the built-in one, and on that one as far as it is quick."""
+"""`dofnerf demo`: what it leaves, with a hundredth of its training and a short video."""
 
 from __future__ import annotations
 
-import json
+import re
 
+import imageio_ffmpeg
 import numpy as np
 import pytest
 from PIL import Image
 
+from dofnerf import scenes
 from dofnerf.cli import main
-from dofnerf.pictures import write_image
-from dofnerf.studio import demo
+from dofnerf.studio import demo, demo_pictures
+from dofnerf.studio.quality import LensOff
+from dofnerf.train import Run
 
-NAMES = {"near.png", "middle.png", "far.png", "hexagon.png", "rack-focus.gif", "contact-sheet.png"}
-
-
-@pytest.fixture
-def small(tmp_path, monkeypatch):
-    """96 × 64 noise that recedes from the left (depth 1) to the right (depth 5)."""
-    folder = tmp_path / "built-in"
-    write_image(folder / "picture.png", np.random.default_rng(0).uniform(size=(64, 96, 3)))
-    depth = np.broadcast_to(np.linspace(2000, 10000, 96), (64, 96))
-    Image.fromarray(depth.astype(np.uint16)).save(folder / "depth.png")
-    facts = {"picture": "picture.png", "depth": "depth.png", "depth_scale": 0.0005}
-    (folder / "depth.json").write_text(json.dumps(facts), encoding="utf-8")
-    monkeypatch.setattr(demo, "BUILT_IN", folder)
+PICTURES = {"side-by-side.png", "rack-focus.mp4", "lens.png", "table.md"}
+STEPS = "0.005"
 
 
-def test_the_demo_writes_and_names_its_pictures(small, tmp_path, capsys):
-    out = tmp_path / "made" / "here"
-    assert main(["demo", "--out", str(out)]) == 0
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The demo's folder, and what it printed."""
+    out = tmp_path_factory.mktemp("demo") / "made" / "here"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "FRAMES", 4)
+        assert main(["demo", "--out", str(out), "--steps", STEPS]) == 0
+    return out
+
+
+def test_it_leaves_pictures_a_video_a_table_and_the_runs(made):
+    assert {path.name for path in made.iterdir()} == PICTURES | {"pinhole", "ours"}
+    width, height = scenes.demo().size
+    with Image.open(made / "side-by-side.png") as sheet:
+        assert sheet.width > 4 * 2 * width
+        assert sheet.height > 2 * 2 * height
+    with Image.open(made / "lens.png") as plot:
+        assert plot.width > 1000
+        assert len(np.unique(np.asarray(plot).reshape(-1, 3), axis=0)) > 50
+    frames = imageio_ffmpeg.read_frames(str(made / "rack-focus.mp4"))
+    assert next(frames)["size"] == (2 * width, 2 * height)
+    assert sum(1 for _ in frames) == 4
+    assert Run.load(made / "ours").has_lens
+    assert not Run.load(made / "pinhole").has_lens
+
+
+def test_the_table_has_numbers(made):
+    words = (made / "table.md").read_text(encoding="utf-8")
+    for name in ("pinhole twin", "ours"):
+        found = re.search(rf"\| {name} \| ([\d.]+) dB \| \d+ s \|", words)
+        assert found and 10 < float(found[1]) < 40, words
+    assert re.search(r"\| aperture \| [\d.]+ % \|", words)
+    assert re.search(r"\| focus, in disparity \| [\d.]+ % of", words)
+    assert "oracle" not in words
+
+
+def test_again_it_uses_the_runs_that_are_there(made, monkeypatch, capsys):
+    monkeypatch.setattr(demo, "FRAMES", 2)
+    before = {name: (made / name / "checkpoint.safetensors").read_bytes() for name in ("pinhole", "ours")}
+    table = (made / "table.md").read_text(encoding="utf-8")
+    assert main(["demo", "--out", str(made), "--steps", STEPS]) == 0
     words = capsys.readouterr().out
-    assert {path.name for path in out.iterdir()} == NAMES
-    assert all(str(out / name) in words for name in NAMES)
-    sharpest = []
-    for name in ("near", "middle", "far"):
-        picture = np.asarray(Image.open(out / f"{name}.png")).astype(float)
-        assert picture.shape == (64, 96, 3)
-        columns = np.abs(np.diff(picture, axis=0)).mean(axis=(0, 2))
-        sharpest.append(np.convolve(columns, np.ones(5), "same").argmax())
-    # Depth 1 + 4x/95 at column x. Halfway in disparity between 1/1.16 and 1/4.84 (4 % of the columns off either end) is 1.87.
-    np.testing.assert_allclose(sharpest, [4, 21, 91], atol=6)
-    with Image.open(out / "rack-focus.gif") as gif:
-        assert gif.n_frames == demo.GIF_FRAMES
-        assert gif.size == (96, 64)
-    sheet = Image.open(out / "contact-sheet.png")
-    assert sheet.width > 3 * 96
-    assert sheet.height > 2 * 64
+    assert all(str(made / name) in words for name in PICTURES | {"pinhole", "ours"})
+    assert table in words
+    assert before == {name: (made / name / "checkpoint.safetensors").read_bytes() for name in before}
 
 
-def test_a_file_in_place_of_the_folder_is_refused(small, tmp_path, capsys):
+def test_a_run_of_other_steps_is_not_touched(made, capsys):
+    assert main(["demo", "--out", str(made), "--steps", "0.02"]) == 2
+    message = capsys.readouterr().err
+    assert "pinhole_steps" in message
+    assert "another --out" in message
+
+
+@pytest.mark.parametrize("flags", [["--steps", "0"], ["--steps", "-1"], ["--steps", "nan"]])
+def test_absurd_steps_are_refused(flags, tmp_path, capsys):
+    assert main(["demo", "--out", str(tmp_path / "new"), *flags]) == 2
+    assert "--steps" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path, capsys):
     (tmp_path / "taken").write_text("x")
     assert main(["demo", "--out", str(tmp_path / "taken")]) == 2
     captured = capsys.readouterr()
@@ -58,16 +89,30 @@ def test_a_file_in_place_of_the_folder_is_refused(small, tmp_path, capsys):
     assert captured.out == ""
 
 
-def test_a_contact_sheet_shows_every_tile():
-    tiles = [(f"tile {i}", np.full((40, 60, 3), i / 10, np.float32)) for i in range(1, 6)]
-    sheet = demo.contact_sheet(tiles, columns=2)
-    for i in range(1, 6):
-        assert (sheet == round(25.5 * i + 0.01)).all(axis=-1).sum() >= 40 * 60
+def test_with_the_oracle_the_table_has_the_share_of_the_gap(made):
+    run = Run.load(made / "pinhole")
+    results = {key: demo.Result(key, run, psnr) for key, psnr in (("pinhole", 22.0), ("ours", 25.0), ("oracle", 26.0))}
+    words = demo.table(results, LensOff(0.031, 0.02), views=3)
+    assert "closes | 0.75 |" in words
+    assert "3.1 %" in words and "2.0 %" in words
 
 
-def test_the_built_in_picture_has_depth():
-    picture = demo.built_in_picture()
-    assert picture.image.shape == (*picture.disparity.shape, 3)
-    far, near = picture.disparity_range()
-    assert near > 2 * far > 0
-    assert not picture.holes.any()
+def test_a_sidestep_keeps_the_pivot_where_it_is():
+    camera = scenes.demo().camera(demo.VIEW)
+    moved = demo_pictures.sidestep(camera, right=0.1, up=-0.05, pivot=3.0)
+    pixels = np.array([[40.0, 30.0], [200.0, 100.0]])
+    there = camera.unproject(pixels, np.full(2, 3.0))
+    np.testing.assert_allclose(moved.project(there)[0], pixels, atol=1e-9)
+    nearer = camera.unproject(pixels, np.full(2, 1.5))
+    assert (moved.project(nearer)[0][:, 0] < pixels[:, 0] - 1).all()
+    np.testing.assert_allclose(moved.position - camera.position, camera.camera_to_world[:, :3] @ [0.1, -0.05, 0], atol=1e-12)
+
+
+def test_the_zoomed_crop_shows_what_the_frame_encloses():
+    image = np.zeros((168, 252, 3), np.float32)
+    left, top = round(demo_pictures.CROP[0] * 252), round(demo_pictures.CROP[1] * 168)
+    image[top : top + 42, left : left + 63] = 1.0
+    whole, crop = demo_pictures.zoomed(image)
+    assert whole.shape == crop.shape == (336, 504, 3)
+    assert crop[20:-20, 20:-20].min() > 250
+    assert (whole[2 * top + 4 : 2 * top + 80, 2 * left + 4 : 2 * left + 120] > 250).all()

@@ -11,10 +11,12 @@ from dofnerf.pictures.files import (
     write_json,
     write_map,
 )
+from dofnerf.pictures.sheet import contact_sheet
 from dofnerf.pictures.video import write_video
 
 __all__ = [
     "atomic",
+    "contact_sheet",
     "image_size",
     "is_linear",
     "read_image",

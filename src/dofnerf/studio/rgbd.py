@@ -6,6 +6,7 @@ axis, in 1 / scene units, because blur is linear in it and infinity is an ordina
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,8 +14,10 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
+import dofnerf.pictures
 from dofnerf.pictures import is_linear, read_image, read_map
 
+BUILT_IN = Path(dofnerf.pictures.__file__).with_name("demo")
 DepthKind = Literal["depth", "disparity"]
 
 DEPTH_SCALE = (
@@ -80,6 +83,13 @@ class RGBD:
         window = slice(height // 3, height - height // 3), slice(width // 3, width - width // 3)
         middle = self.disparity[window][~self.holes[window]]
         return float(np.median(middle if middle.size else self.known))
+
+
+def built_in_picture() -> RGBD:
+    """The picture and depth map that come with the package, in scene units."""
+    facts = json.loads((BUILT_IN / "depth.json").read_text(encoding="utf-8"))
+    config = DepthConfig(depth_scale=facts["depth_scale"])
+    return read_rgbd(BUILT_IN / facts["picture"], BUILT_IN / facts["depth"], config)
 
 
 def read_rgbd(image_path: Path, depth_path: Path, config: DepthConfig) -> RGBD:

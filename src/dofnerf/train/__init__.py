@@ -14,7 +14,7 @@ from typing import Any
 from dofnerf.train.config import LensLearningConfig, RatesConfig, StepsConfig, TrainConfig
 from dofnerf.train.folder import KeepConfig
 from dofnerf.train.loop import Diverged
-from dofnerf.train.presets import pinhole_twin, preset
+from dofnerf.train.presets import pinhole_twin, preset, sharp_oracle, shortened
 from dofnerf.train.run import Run
 from dofnerf.train.trainer import train
 
@@ -28,6 +28,8 @@ __all__ = [
     "TrainConfig",
     "pinhole_twin",
     "preset",
+    "sharp_oracle",
+    "shortened",
     "train",
 ]
 

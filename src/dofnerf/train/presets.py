@@ -22,10 +22,23 @@ def preset(name: str, field: str | None = None) -> TrainConfig:
     by = method(field or ("nerf" if name == "paper" else "splat"))
     if name in ("fast", "best", "paper"):
         return by.preset(name)
-    twin = replace(pinhole_twin(by.preset("fast")), preset=name)
-    return twin if name == "pinhole" else replace(twin, steps=replace(twin.steps, photos="sharp"))
+    twin = pinhole_twin if name == "pinhole" else sharp_oracle
+    return replace(twin(by.preset("fast")), preset=name)
 
 
 def pinhole_twin(config: TrainConfig) -> TrainConfig:
     """The same field and the same number of steps and rays, without a lens."""
     return replace(config, steps=replace(config.steps, pinhole_steps=config.steps.total, lens_steps=0, lens_ray_steps=0))
+
+
+def shortened(config: TrainConfig, share: float) -> TrainConfig:
+    """The same stages with that share of their steps."""
+    steps = config.steps
+    pinhole, lens, rays = (round(share * n) for n in (steps.pinhole_steps, steps.lens_steps, steps.lens_ray_steps))
+    return replace(config, steps=replace(steps, pinhole_steps=pinhole, lens_steps=lens, lens_ray_steps=rays))
+
+
+def sharp_oracle(config: TrainConfig) -> TrainConfig:
+    """The pinhole twin, trained on all-in-focus photos: what the field could do if there were no blur."""
+    twin = pinhole_twin(config)
+    return replace(twin, steps=replace(twin.steps, photos="sharp"))

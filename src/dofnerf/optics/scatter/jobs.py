@@ -55,7 +55,7 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 
 
 class _say_if_slow:
-    """Tells the user, after a second, that the silence is compilation."""
+    """Tells the user, after a second and once, that the silence is compilation."""
 
     def __enter__(self) -> None:
         self.timer = threading.Timer(1.0, self._say)
@@ -66,5 +66,6 @@ class _say_if_slow:
         self.timer.cancel()
 
     @staticmethod
+    @cache
     def _say() -> None:
         print("dofnerf: compiling the CPU kernels (once; later runs find them in a cache) …", file=sys.stderr, flush=True)
