@@ -1,4 +1,5 @@
-# Two commands do everything: `make demo` and `make test`. Both set up .venv first.
+# Two commands do everything: `make demo` (trains on the scene in the package; results in runs/demo) and `make test`. Both set up
+# .venv first.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin

@@ -1,8 +1,9 @@
-"""`dofnerf demo`: what it leaves, with a hundredth of its training and a short video."""
+"""`dofnerf demo`: what it leaves, with small photos, few of them, hardly any training and a short video."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import imageio_ffmpeg
 import numpy as np
@@ -19,19 +20,28 @@ PICTURES = {"side-by-side.png", "rack-focus.mp4", "lens.png", "table.md"}
 STEPS = "0.005"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The demo's folder, and what it printed."""
-    out = tmp_path_factory.mktemp("demo") / "made" / "here"
+@pytest.fixture(scope="module", autouse=True)
+def small():
+    """Four photos of 84 × 56 in place of the scene in the package; four frames of video."""
+    scene = scenes.demo(width=84)
+    scene = replace(scene, train=scene.train[8:12])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "FRAMES", 4)
-        assert main(["demo", "--out", str(out), "--steps", STEPS]) == 0
+        patch.setattr(scenes, "demo", lambda: scene)
+        yield scene
+
+
+@pytest.fixture(scope="module")
+def made(small, tmp_path_factory):
+    """The demo's folder."""
+    out = tmp_path_factory.mktemp("demo") / "made" / "here"
+    assert main(["demo", "--out", str(out), "--steps", STEPS]) == 0
     return out
 
 
-def test_it_leaves_pictures_a_video_a_table_and_the_runs(made):
+def test_it_leaves_pictures_a_video_a_table_and_the_runs(made, small):
     assert {path.name for path in made.iterdir()} == PICTURES | {"pinhole", "ours"}
-    width, height = scenes.demo().size
+    width, height = small.size
     with Image.open(made / "side-by-side.png") as sheet:
         assert sheet.width > 4 * 2 * width
         assert sheet.height > 2 * 2 * height
@@ -55,8 +65,7 @@ def test_the_table_has_numbers(made):
     assert "oracle" not in words
 
 
-def test_again_it_uses_the_runs_that_are_there(made, monkeypatch, capsys):
-    monkeypatch.setattr(demo, "FRAMES", 2)
+def test_again_it_uses_the_runs_that_are_there(made, capsys):
     before = {name: (made / name / "checkpoint.safetensors").read_bytes() for name in ("pinhole", "ours")}
     table = (made / "table.md").read_text(encoding="utf-8")
     assert main(["demo", "--out", str(made), "--steps", STEPS]) == 0
@@ -97,10 +106,10 @@ def test_with_the_oracle_the_table_has_the_share_of_the_gap(made):
     assert "3.1 %" in words and "2.0 %" in words
 
 
-def test_a_sidestep_keeps_the_pivot_where_it_is():
-    camera = scenes.demo().camera(demo.VIEW)
+def test_a_sidestep_keeps_the_pivot_where_it_is(small):
+    camera = small.camera(demo.VIEW)
     moved = demo_pictures.sidestep(camera, right=0.1, up=-0.05, pivot=3.0)
-    pixels = np.array([[40.0, 30.0], [200.0, 100.0]])
+    pixels = np.array([[40.0, 30.0], [70.0, 10.0]])
     there = camera.unproject(pixels, np.full(2, 3.0))
     np.testing.assert_allclose(moved.project(there)[0], pixels, atol=1e-9)
     nearer = camera.unproject(pixels, np.full(2, 1.5))
