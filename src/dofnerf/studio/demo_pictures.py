@@ -19,7 +19,7 @@ from dofnerf.studio.refocus import sweep_focuses
 from dofnerf.train import Run
 
 LARGER, ZOOM = 2, 4  # how much larger pictures are shown, and a crop compared with its picture
-CROP = 0.42, 0.2  # of the crop, its left and upper edge, as shares of the picture
+CROP = 0.68, 0.25  # of the crop, its left and upper edge, as shares of the picture
 HEADING = "A view that no training has seen. The training photos are blurred like the first: half focused near, half far."
 LENS_HEADING = "The lens that took each photo, found from blurred photos alone: training is not told any of it"
 VIDEO_LARGER = 2
