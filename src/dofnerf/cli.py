@@ -44,7 +44,7 @@ class Verb:
 
 VERBS = {
     "refocus": Verb("Put a lens in front of a picture with a depth map.", "dofnerf.studio.refocus", "RefocusConfig"),
-    "demo": Verb("See it work on the scene in the package, in about three minutes.", "dofnerf.studio.demo", "DemoConfig"),
+    "demo": Verb("See it work on the scene in the package, in minutes.", "dofnerf.studio.demo", "DemoConfig"),
     "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
     "train": Verb("Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"),
     "synth lens": Verb(

@@ -19,12 +19,12 @@ from dofnerf.studio.refocus import sweep_focuses
 from dofnerf.train import Run
 
 LARGER, ZOOM = 2, 4  # how much larger pictures are shown, and a crop compared with its picture
-CROP = 0.42, 0.2  # of the crop, its left and upper edge, as shares of the picture
+CROP = 0.68, 0.25  # of the crop, its left and upper edge, as shares of the picture
 HEADING = "A view that no training has seen. The training photos are blurred like the first: half focused near, half far."
 LENS_HEADING = "The lens that took each photo, found from blurred photos alone: training is not told any of it"
 VIDEO_LARGER = 2
 WIDE_OPEN = 1.5  # the video's aperture, compared with the photos'
-SWAY = 0.012  # how far the camera moves each way, in nearest depths
+SWAY = 0.05  # how far the camera moves each way, in nearest depths
 FOCUS_TAIL = 5  # per cent of the picture that lie nearer (or farther) than where focus begins (or turns)
 _INK, _TRUE, _FOUND = "#333333", "#2b6cb0", "#dd6b20"
 
@@ -41,10 +41,10 @@ def side_by_side(scene: Scene, view: int, pinhole: Run, ours: Run) -> np.ndarray
     ]
     above, below = [], []
     for words, image in shown:
-        quality = "" if image is truth else f"\nPSNR {psnr(image, truth):.1f} dB"
+        quality = "\nwhat a perfect result would show" if image is truth else f"\nPSNR {psnr(image, truth):.1f} dB"
         whole, crop = zoomed(image)
         above.append((words + quality, whole))
-        below.append((f"{ZOOM}× closer", crop))
+        below.append((f"{ZOOM} times closer", crop))
     return contact_sheet([*above, *below], columns=4, heading=HEADING)
 
 
