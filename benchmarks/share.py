@@ -30,7 +30,7 @@ def held_out_psnr(run: Run, scene: Scene) -> float:
     for i in scene.test:
         sharp = scene.sharp(i)
         assert sharp is not None, "the scene needs all-in-focus photos of its held-out views"
-        error = np.square(run.render(scene.camera(i)).image.cpu().numpy() - sharp).mean()
+        error = np.square(run.render(scene.camera(i)).image.clamp(0, 1).cpu().numpy() - sharp).mean()
         values.append(-10 * math.log10(error))
     return float(np.mean(values))
 

@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from cameras_around import facing_forward
 from dofnerf.fields import kind, kinds
+from dofnerf.fields.base import BRIGHTEST
 from dofnerf.rays import camera_rays, choose_space
 from dofnerf.render import SamplingConfig, VolumeModel
 
@@ -60,7 +61,7 @@ def test_shapes_and_ranges(name):
         assert torch.isfinite(colour).all()
         assert torch.isfinite(density).all()
         assert (density >= 0).all()
-        assert ((colour >= 0) & (colour <= 1)).all()
+        assert ((colour >= 0) & (colour <= BRIGHTEST)).all()
         torch.testing.assert_close(field.density(points), density)
     points, direction = 2 * torch.rand(6, 5, 3) - 1, unit(6, 1)
     one = field(points, direction)

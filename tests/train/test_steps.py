@@ -36,7 +36,7 @@ class Truth:
     def __call__(self, rays, generator=None):
         (shaded,) = self.shade(rays)
         depth = shaded.depth[..., 0]
-        return (Concentrated(shaded.colour[..., 0, :], torch.ones_like(depth), depth, 1 / depth),)
+        return (Concentrated(shaded.colour[..., 0, :], torch.ones_like(depth), depth, 1 / depth, torch.zeros_like(depth)),)
 
 
 def knowing(world, photos="given", **changes):

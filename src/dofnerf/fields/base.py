@@ -9,6 +9,7 @@ A file of this folder that sets `FIELD` is a field; nothing else is needed to be
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,13 +18,19 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+BRIGHTEST = 4.0  # of colours, in display values; about 21 times white in linear light
+_MIDDLE = math.log(2 * BRIGHTEST - 1)  # sigmoid(−_MIDDLE) = 0.5 / BRIGHTEST
+
 
 class VolumetricField(nn.Module, ABC):
     """Points → colour and density."""
 
     @abstractmethod
     def forward(self, points: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
-        """points (…, 3) of the cube, unit directions that broadcast to them → colour (…, 3) in 0 … 1, density (…) ≥ 0."""
+        """points (…, 3) of the cube, unit directions that broadcast to them → colour (…, 3) ≥ 0, density (…) ≥ 0.
+
+        Colours are display values, 1 is the white of a photo, and lamps may be brighter (`bright`).
+        """
 
     @abstractmethod
     def density(self, points: Tensor) -> Tensor:
@@ -48,3 +55,9 @@ class FieldKind:
 def positive(raw: Tensor) -> Tensor:
     """softplus: a density that is never negative, and never dead as relu's can be."""
     return torch.nn.functional.softplus(raw)
+
+
+def bright(raw: Tensor) -> Tensor:
+    """A colour in display values from 0 to `BRIGHTEST`, 0.5 for 0. Lamps are brighter than the white of a photo: in focus that
+    is cut off, but out of focus their discs show it."""
+    return BRIGHTEST * torch.sigmoid(raw - _MIDDLE)

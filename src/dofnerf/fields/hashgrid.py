@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dofnerf.fields.base import FieldKind, VolumetricField
+from dofnerf.fields.base import FieldKind, VolumetricField, bright
 from dofnerf.fields.hash_encoding import Backend, Grid, encode
 from dofnerf.fields.tiny_network import FEATURES, Layers, density_only, perceive
 
@@ -66,7 +66,7 @@ class HashField(VolumetricField):
             directions = directions.expand(points.shape)
         seen = self.mix_direction(harmonics(directions.reshape(-1, 3)))
         colour, density = perceive(self._encode(points), seen, self._layers(), self.config.backend)
-        return torch.sigmoid(colour).reshape(points.shape), _Exp.apply(density - 1).reshape(shape)
+        return bright(colour).reshape(points.shape), _Exp.apply(density - 1).reshape(shape)
 
     def density(self, points: Tensor) -> Tensor:
         return _Exp.apply(density_only(self._encode(points), self._layers()) - 1).reshape(points.shape[:-1])

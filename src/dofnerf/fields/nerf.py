@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from dofnerf.fields.base import FieldKind, VolumetricField, positive
+from dofnerf.fields.base import FieldKind, VolumetricField, bright, positive
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class NerfField(VolumetricField):
         hidden = self._trunk(points)
         seen = self.mix_direction(sines(directions, self.config.direction_octaves))
         mixed = torch.relu(self.mix_feature(self.to_feature(hidden)) + seen)
-        return torch.sigmoid(self.to_colour(mixed)), positive(self.to_density(hidden)[..., 0])
+        return bright(self.to_colour(mixed)), positive(self.to_density(hidden)[..., 0])
 
     def density(self, points: Tensor) -> Tensor:
         return positive(self.to_density(self._trunk(points))[..., 0])

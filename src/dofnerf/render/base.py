@@ -38,7 +38,7 @@ class ViewLens:
 
 
 class View(NamedTuple):
-    """`image` (H, W, 3) in display values, `disparity` (H, W) and `alpha` (H, W) of the sharp view."""
+    """`image` (H, W, 3) in display values (lamps may be beyond 1), `disparity` (H, W) and `alpha` (H, W) of the sharp view."""
 
     image: Tensor
     disparity: Tensor

@@ -31,12 +31,16 @@ class Shaded(NamedTuple):
 
 
 class Concentrated(NamedTuple):
-    """`colour` (…, 3), `alpha` (…), `depth` (…) = Σwh/Σw (Eq. 11), and `disparity` (…) = Σ(w/h)/Σw, in which blur is linear."""
+    """`colour` (…, 3), `alpha` (…), `depth` (…) = Σwh/Σw (Eq. 11), and `disparity` (…) = Σ(w/h)/Σw, in which blur is linear.
+
+    `spread` (…) is the variance of disparity along the ray: 0 where one point is all there is to see, as the lens assumes.
+    """
 
     colour: Tensor
     alpha: Tensor
     depth: Tensor
     disparity: Tensor
+    spread: Tensor
 
 
 def thickness_of(density: Tensor, distance: Tensor) -> Tensor:
@@ -57,11 +61,14 @@ def concentrate(shaded: Shaded, opaque_end: bool = True) -> Concentrated:
     thickness = thickness_of(shaded.density, shaded.distance)
     weights = ray_weights(thickness, opaque_end)
     total = weights.sum(-1).clamp(min=_NOTHING)
+    share, disparities = weights / total[..., None], 1 / shaded.depth
+    disparity = (share * disparities).sum(-1)
     return Concentrated(
         colour=(weights[..., None] * shaded.colour).sum(-2),
         alpha=-torch.expm1(-thickness.sum(-1)),
-        depth=(weights * shaded.depth).sum(-1) / total,
-        disparity=(weights / shaded.depth).sum(-1) / total,
+        depth=(share * shaded.depth).sum(-1),
+        disparity=disparity,
+        spread=(share * (disparities - disparity[..., None]) ** 2).sum(-1),
     )
 
 

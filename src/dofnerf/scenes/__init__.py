@@ -18,6 +18,7 @@ from dofnerf.scenes.export import write_transforms
 from dofnerf.scenes.overview import describe, write_contact_sheet
 from dofnerf.scenes.protocol import GridOptions, ReadOptions, assemble
 from dofnerf.scenes.scene import Frame, Lens, Points, Scene, Visible
+from dofnerf.scenes.splats import Splats, read_splats, write_splats
 
 READERS = {
     "transforms": transforms.read,
@@ -77,11 +78,14 @@ __all__ = [
     "Points",
     "ReadOptions",
     "Scene",
+    "Splats",
     "Visible",
     "demo",
     "describe",
     "detect",
     "load",
+    "read_splats",
     "write_contact_sheet",
+    "write_splats",
     "write_transforms",
 ]

@@ -1,4 +1,7 @@
-"""Point clouds as .ply: ascii and binary, coordinates, colours and, if there, our `error` in pixels."""
+"""Point clouds as .ply: ascii and binary, coordinates, colours and, if there, our `error` in pixels.
+
+`read_vertices` and `write_vertices` know the file; what its columns mean, points (here) and splats (splats.py) know.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def read_ply(path: Path) -> Points:
     """The vertices of a .ply; grey where it has no colours, error 1 px where it has none."""
     data = path.read_bytes()
     try:
-        vertices = _vertices(data)
+        vertices = read_vertices(data)
     except (ValueError, KeyError, IndexError, OverflowError, TypeError, MemoryError) as error:
         raise ValueError(f"{path}: not a .ply of points that can be read ({first_line(error)})") from None
     xyz = np.stack([vertices[axis].astype(np.float64) for axis in "xyz"], axis=-1)
@@ -48,14 +51,24 @@ def write_ply(path: Path, points: Points) -> None:
     for i, colour in enumerate(("red", "green", "blue")):
         table[colour] = points.rgb[:, i]
     table["error"] = points.error
-    kinds = {"<f4": "float", "u1": "uchar"}
-    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(points)}"]
-    header += [f"property {kinds[kind]} {name}" for name, kind in layout] + ["end_header", ""]
+    write_vertices(path, table)
+
+
+def write_vertices(path: Path, table: np.ndarray) -> None:
+    """Write a structured array of little-endian floats ("<f4") and bytes ("u1") as binary .ply."""
+    kinds = {"<f4": "float", "|u1": "uchar"}
+    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(table)}"]
+    header += [f"property {kinds[table.dtype[name].str]} {name}" for name in table.dtype.names or ()] + ["end_header", ""]
     with atomic(path) as temporary:
         temporary.write_bytes("\n".join(header).encode("ascii") + table.tobytes())
 
 
-def _vertices(data: bytes) -> np.ndarray:
+def read_vertices(data: bytes) -> np.ndarray:
+    """The vertices of a .ply as a structured array; any order of columns, little- and big-endian, ascii."""
+    if not data.startswith(b"ply"):
+        raise ValueError("it does not begin with 'ply'")
+    if b"end_header" not in data[: 1 << 16]:
+        raise ValueError("its header has no end")
     end = data.index(b"end_header", 0, 1 << 16)
     lines = data[:end].decode("ascii").split("\n")
     start = data.index(b"\n", end) + 1
@@ -71,19 +84,26 @@ def _vertices(data: bytes) -> np.ndarray:
             current = words[1]
             count = int(words[2]) if current == "vertex" else count
         elif words[:1] == ["property"] and current == "vertex":
+            if words[1] not in TYPES:
+                raise ValueError(f"a vertex has a property of type {words[1]:.20}")
             fields.append((words[2], TYPES[words[1]]))
     if not {"x", "y", "z"} <= {name for name, _ in fields}:
         raise ValueError("it has no x, y, z")
-    if count < 0 or count > len(data):
+    if count < 0:
         raise ValueError(f"it claims {count} points")
     if form == "ascii":
         rows = [line.split() for line in data[start:].decode("ascii").split("\n") if line.strip()][:count]
-        if len(rows) < count:
+        if len(rows) < count or any(len(row) < len(fields) for row in rows):
             raise ValueError("it is truncated")
         table = np.empty(count, dtype=fields)
         values = np.array([row[: len(fields)] for row in rows], dtype=np.float64).reshape(count, len(fields))
         for i, (name, _) in enumerate(fields):
             table[name] = values[:, i]
         return table
-    order = {"binary_little_endian": "<", "binary_big_endian": ">"}[form]
-    return np.frombuffer(data, dtype=[(name, order + kind) for name, kind in fields], count=count, offset=start)
+    order = {"binary_little_endian": "<", "binary_big_endian": ">"}.get(form)
+    if order is None:
+        raise ValueError(f"the format {form:.30} is not known")
+    layout = np.dtype([(name, order + kind) for name, kind in fields])
+    if start + count * layout.itemsize > len(data):
+        raise ValueError(f"it is truncated: {count} points of {layout.itemsize} bytes do not fit into {len(data) - start}")
+    return np.frombuffer(data, dtype=layout, count=count, offset=start)

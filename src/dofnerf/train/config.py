@@ -72,7 +72,7 @@ class LensLearningConfig:
     """Where photos start to be focused: 0 at the far end of the range of disparities, 1 at the near end."""
     refits: tuple[float, ...] = (0.1, 0.25, 0.5)
     """Search again after these shares of the steps with a lens."""
-    search_width: int = 96
+    search_width: int = 128
     """Pixels across of the pictures that the search compares."""
     lens_rate: float = 0.03
     """Adam's rate for the lens, in logits of the bounded values; falls to a tenth."""
@@ -116,6 +116,8 @@ class RatesConfig:
     """Weight of the loss that pulls depth to the scene's sparse points (DS-NeRF)."""
     depth_rays: int = 256
     """Rays a step to sparse points."""
+    spread_weight: float = 0.0
+    """Weight of the loss on the variance of disparity along a ray (as a share of the scene's range): against fog."""
     refresh_every: int = 16
     """Steps between looks of the density grid at the field."""
 

@@ -20,6 +20,7 @@ from dofnerf.scenes import Scene
 from dofnerf.train.config import Sharing
 
 _EXIF, _F_NUMBER = 0x8769, 0x829D
+_WHITE = 0.995  # of a photo: cut off there
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,11 @@ def training_data(scene: Scene, photos: str, device: torch.device) -> TrainingDa
         torch.arange(len(cameras), device=device),
         points,
     )
+
+
+def missed(shown: Tensor, photo: Tensor) -> Tensor:
+    """shown − photo, but 0 where both are beyond what a photo can tell: its white says only "this bright or brighter"."""
+    return torch.where((photo >= _WHITE) & (shown > photo), 0.0, shown - photo)
 
 
 def f_numbers(scene: Scene) -> list[float | None]:

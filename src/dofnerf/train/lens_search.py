@@ -4,6 +4,9 @@ For each photo, the field's sharp picture and disparity of that view, at a small
 (aperture, focus disparity) and compared with the photo; then on finer grids around the best. Photos that share an aperture
 vote: their errors are added, each at its own best focus. What the lens holds already is on every grid, so a search never
 makes it worse by its own measure.
+
+The measure is the mean absolute difference. Squares would listen to the worst pixels above all: lamps and rims, where a blurred
+picture is least to be trusted. They ask for apertures that are a sixth too small even where the sharp picture is perfect.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ from torch import Tensor
 
 from dofnerf.optics import LearnedLens, scatter
 from dofnerf.optics.light import Curve
+from dofnerf.train.data import missed
 
 _COARSE = (6, 9)  # apertures, focuses
-_ROUNDS = 4
+_ROUNDS = 6
 _SMALLEST_BLUR = 0.35  # pixels: from one end of the range to the other, the smallest aperture that is tried
 _IN_FOCUS = 0.6  # pixels of blur radius, in the photo
 _LARGEST = 0.98  # of the largest aperture: beyond, the logit has no slope left
@@ -111,7 +115,7 @@ def _best_focus(view: SmallView, apertures: list[float], focuses: list[float], l
         errors = []
         for focus in focuses:
             radius = aperture * view.scale * (focus - view.disparity)
-            errors.append((scatter(view.sharp, radius, light=light) - view.photo).square().mean())
+            errors.append(missed(scatter(view.sharp, radius, light=light), view.photo).abs().mean())
         least = int(torch.stack(errors).argmin())
         found.append((float(errors[least]), focuses[least]))
     return found

@@ -15,12 +15,14 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import torch
+from torch import Tensor
 
-from dofnerf.scenes.source import resize
 from dofnerf.train.data import TrainingData
 from dofnerf.train.learner import Learner, Standing
 from dofnerf.train.lens_search import SmallView, search_lens, sharp_pixels
 from dofnerf.train.methods import NotFinite, Outcome, Steps, method
+
+FINER = 2  # how much finer than the search looks a view is drawn for it: one ray a pixel has jagged edges
 
 
 class Diverged(ValueError):
@@ -98,17 +100,22 @@ def find_lens(learner: Learner, data: TrainingData, coarse: bool) -> None:
     """Search for every photo's lens with the field as it is now, everywhere or nearby; note where things are."""
     config, views = learner.config.lens, []
     for camera, photo in zip(data.cameras, data.photos, strict=True):
-        width = min(config.search_width, camera.width)
-        height = max(1, round(camera.height * width / camera.width))
-        shown = learner.model.view(camera.resized(width, height))
+        width, finer = (min(times * config.search_width, camera.width) for times in (1, FINER))
+        height, taller = (max(1, round(camera.height * across / camera.width)) for across in (width, finer))
+        shown = learner.model.view(camera.resized(finer, taller))
         if not bool(torch.isfinite(shown.image).all() & torch.isfinite(shown.disparity).all()):
             raise NotFinite("the field gave a colour or a depth that is not a number")
-        small = torch.from_numpy(resize(photo.cpu().numpy(), width, height)).to(photo)
-        views.append(SmallView(shown.image, shown.disparity, small, width / camera.width))
+        sharp, disparity, small = (shrunk(part, width, height) for part in (shown.image, shown.disparity[..., None], photo))
+        views.append(SmallView(sharp, disparity[..., 0].contiguous(), small, width / camera.width))
     search_lens(learner.lens, views, config.light, config.learn_aperture, config.learn_focus, coarse)
     learner.lens_adam.forget()
     if config.in_focus:
         learner.in_focus = torch.stack([sharp_pixels(view, learner.lens, i) for i, view in enumerate(views)])
+
+
+def shrunk(picture: Tensor, width: int, height: int) -> Tensor:
+    """(H, W, C) at a smaller size, by means over its pixels."""
+    return torch.nn.functional.interpolate(picture.permute(2, 0, 1)[None], (height, width), mode="area")[0].permute(1, 2, 0)
 
 
 def _recover(learner: Learner, keeper: Keeper, reason: str) -> Learner:

@@ -31,6 +31,7 @@ from dofnerf.render import (
     sparse_depth_loss,
 )
 from dofnerf.train.config import Stage
+from dofnerf.train.data import missed
 from dofnerf.train.methods.base import NotFinite, Outcome, Steps
 
 _LEFT = 4  # pixels from the middle of a patch that always count, however large a blur claims to be
@@ -61,8 +62,8 @@ class VolumeSteps(Steps):
         draw = self._pixels_in_focus if in_focus else self._any_pixels
         pixels = draw(generator, count)
         seen = self._see(self.data.rays(pixels.photo, pixels.centres), generator)
-        errors = [(one.colour - self._photo(pixels)).square().sum() / max(3 * len(pixels.photo), 1) for one in seen]
-        return Outcome(torch.stack(errors).sum(), errors[-1].detach(), len(pixels.photo))
+        errors = [missed(one.colour, self._photo(pixels)).square().sum() / max(3 * len(pixels.photo), 1) for one in seen]
+        return Outcome(torch.stack(errors).sum() + self._fog(seen), errors[-1].detach(), len(pixels.photo))
 
     def _patch(self, generator: torch.Generator) -> Outcome:
         steps, lens = self.config.steps, self.config.lens
@@ -80,8 +81,13 @@ class VolumeSteps(Steps):
         reach = float(at.coc_radius(seen[-1].disparity.detach()).detach().abs().max()) + RIM
         complete = complete_pixels(patch, self.data.size, min(reach, min(shape) / 2 - _LEFT), pixels.row.device)
         target = patch.crop(self.data.photos[patch.photo])
-        errors = [(image - target)[complete].square().mean() for image in images]
-        return Outcome(torch.stack(errors).sum(), errors[-1].detach(), len(pixels.row), self.data.numbers[patch.photo][None])
+        errors = [missed(image, target)[complete].square().mean() for image in images]
+        return Outcome(
+            torch.stack(errors).sum() + self._fog(seen),
+            errors[-1].detach(),
+            len(pixels.row),
+            self.data.numbers[patch.photo][None],
+        )
 
     def _lens_rays(self, generator: torch.Generator) -> Outcome:
         half, rays_in_all = self.config.steps.lens_points // 2, self.config.steps.rays
@@ -91,11 +97,13 @@ class VolumeSteps(Steps):
         places = torch.cat([lens_points((count,), half, generator=generator) for _ in range(2)], dim=1)
         aperture, focus = self.lens.aperture[pixels.photo], self.lens.focus_disparity[pixels.photo]
         rays = lens_rays(self.data.stack, pixels.photo, pixels.centres, places, aperture, focus)
-        target, losses = self._photo(pixels), []
-        for one in self._see(rays, generator):
-            a, b = (average_light(part, self.config.lens.light) - target for part in one.colour.split(half, dim=1))
+        target, losses, seen = self._photo(pixels), [], self._see(rays, generator)
+        for one in seen:
+            a, b = (missed(average_light(part, self.config.lens.light), target) for part in one.colour.split(half, dim=1))
             losses.append((a * b if self.config.lens.noise_free else ((a + b) / 2).square()).mean())
-        outcome = Outcome(torch.stack(losses).sum(), ((a + b) / 2).detach().square().mean(), 2 * half * count, pixels.photo)
+        outcome = Outcome(
+            torch.stack(losses).sum() + self._fog(seen), ((a + b) / 2).detach().square().mean(), 2 * half * count, pixels.photo
+        )
         if not share:
             return outcome
         sharp = self._random_rays(generator, rays_in_all - outcome.rays, in_focus=True)
@@ -111,6 +119,11 @@ class VolumeSteps(Steps):
 
     def _see(self, rays: Rays, generator: torch.Generator) -> list[Concentrated]:
         return [_finite(one) for one in self.model(rays, generator)]
+
+    def _fog(self, seen: list[Concentrated]) -> Tensor | float:
+        weight, space = self.config.rates.spread_weight, self.model.space
+        scale = 1 / space.near - 1 / space.far
+        return weight / scale**2 * torch.stack([one.spread.mean() for one in seen]).sum() if weight else 0.0
 
     def _put_layers(self, shaded: Shaded, shape: tuple[int, int], at: ViewLens) -> Tensor:
         edges = layer_edges(self.model.space.near, self.model.space.far, at.layers)
