@@ -62,12 +62,15 @@ def test_guided_twins_agree(cameras):
     grid = torch.relu(torch.randn(12, 12, 12)) * 3
     rays = camera_rays(cameras[1]).reshape(-1)
     slow, fast = (
-        guided(rays, space, grid, 20, 32, torch.Generator().manual_seed(3), backend) for backend in ("reference", "cpu")
+        guided(rays, space, grid, stratified(rays.shape, 20, torch.Generator().manual_seed(3)), 32, backend)
+        for backend in ("reference", "cpu")
     )
     assert (fast.diff(dim=-1) >= 0).all()
     # A point on the border between two cells may fall either way; nearly all must agree.
     assert ((slow - fast).abs().amax(-1) < 1e-4).float().mean() > 0.9
-    torch.testing.assert_close(guided(rays, space, 0 * grid, 20), torch.linspace(0, 1, 21).expand(len(slow), 21))
+    torch.testing.assert_close(
+        guided(rays, space, 0 * grid, stratified(rays.shape, 20)), torch.linspace(0, 1, 21).expand(len(slow), 21)
+    )
 
 
 def test_guided_looks_where_the_grid_is_dense():
@@ -76,7 +79,7 @@ def test_guided_looks_where_the_grid_is_dense():
     rays = camera_rays(cameras[0]).reshape(-1)
     grid = torch.zeros(32, 32, 32)
     grid[:, :, 10:12] = 50.0
-    edges = guided(rays, space, grid, 24)
+    edges = guided(rays, space, grid, stratified(rays.shape, 24))
     z = space.warp(samples_between(rays, edges, space).points)[..., 2]
     wanted = (z > 10 / 16 - 1 - 0.07) & (z < 12 / 16 - 1 + 0.07)
     assert wanted.float().mean() > 0.8

@@ -107,8 +107,8 @@ class CardMethod(Method):
     def like(self, config, setting, shapes):
         return Cards(shapes["disparity"][0], config.field_config.side)
 
-    def steps(self, data, model, lens, config):
-        return CardSteps(data, model, lens, config)
+    def steps(self, data, model, lens, config, workers):
+        return CardSteps(data, model, lens, config, workers)
 
     def groups(self, model, config):
         return [

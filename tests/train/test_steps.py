@@ -20,7 +20,10 @@ class Truth:
     def __init__(self, world):
         self.space = choose_space([world.camera(i) for i in world.train], world.near, world.far)
 
-    def shade(self, rays, generator=None, behind=False):
+    def places(self, shape, generator=None, device="cpu"):
+        return (torch.zeros(shape),)
+
+    def shade(self, rays, generator=None, behind=False, places=None):
         colour, depth = torch.zeros(*rays.shape, 3), torch.zeros(rays.shape)
         for z, card in ((-FAR, False), (-NEAR, True)):
             t = (z - rays.origins[..., 2]) / rays.directions[..., 2]
@@ -33,7 +36,7 @@ class Truth:
         full = torch.full_like(depth, 100.0)[..., None]
         return [Shaded(colour[..., None, :], full, torch.ones_like(full), depth[..., None])]
 
-    def __call__(self, rays, generator=None):
+    def __call__(self, rays, generator=None, places=None):
         (shaded,) = self.shade(rays)
         depth = shaded.depth[..., 0]
         return (Concentrated(shaded.colour[..., 0, :], torch.ones_like(depth), depth, 1 / depth, torch.zeros_like(depth)),)

@@ -23,15 +23,16 @@ def guided(
     rays: Rays,
     space: Space,
     grid: Tensor,
-    count: int,
+    targets: Tensor,
     steps: int = 64,
-    generator: torch.Generator | None = None,
     backend: Backend = "auto",
     spread: float = SPREAD,
 ) -> Tensor:
-    """Edges (…, count + 1) for rays (…); `grid` (G, G, G) is density by (x, y, z) in the cells of the cube. No gradients."""
-    device = rays.origins.device
-    targets = stratified(rays.shape, count, generator, device)
+    """Edges (…, N + 1) for rays (…); `grid` (G, G, G) is density by (x, y, z) in the cells of the cube. No gradients.
+
+    `targets` (…, N + 1), rising from 0 to 1, are the shares of the weight that lie before each edge (`stratified`).
+    """
+    device, count = rays.origins.device, targets.shape[-1] - 1
     with torch.no_grad():
         native = device.type == "cpu" and rays.origins.dtype == grid.dtype == torch.float32
         if backend == "cpu" or (backend == "auto" and native):

@@ -55,26 +55,42 @@ class VolumeModel(Model):
         self.fields = nn.ModuleList(kind.make(config) for _ in range(2 if pair else 1))
         self.density_grid = None if pair else DensityGrid(self.sampling.grid)
 
-    def forward(self, rays: Rays, generator: torch.Generator | None = None) -> tuple[Concentrated, ...]:
+    def forward(
+        self, rays: Rays, generator: torch.Generator | None = None, places: tuple[Tensor, ...] | None = None
+    ) -> tuple[Concentrated, ...]:
         """Rays (…) → one Concentrated per field, the last the picture; the loss takes all. A generator jitters samples."""
-        return tuple(concentrate(shaded) for shaded in self.shade(rays, generator))
+        return tuple(concentrate(shaded) for shaded in self.shade(rays, generator, places=places))
+
+    def places(
+        self, shape: tuple[int, ...], generator: torch.Generator | None = None, device: torch.device | str = "cpu"
+    ) -> tuple[Tensor, ...]:
+        """All chance that `shade` needs for rays (*shape): where, between 0 and 1, each field takes its samples."""
+        config = self.sampling
+        counts = (config.coarse, config.fine) if self.density_grid is None else (config.samples,)
+        return tuple(stratified(shape, count, generator, device) for count in counts)
 
     def shade(
-        self, rays: Rays, generator: torch.Generator | None = None, only_last: bool = False, behind: bool = False
+        self,
+        rays: Rays,
+        generator: torch.Generator | None = None,
+        only_last: bool = False,
+        behind: bool = False,
+        places: tuple[Tensor, ...] | None = None,
     ) -> list[Shaded]:
         """What each field says along the rays; `only_last` spares the colours that only a loss would want.
 
-        With `behind`, more samples fall where nearer things hide them: layers want to know.
+        With `behind`, more samples fall where nearer things hide them: layers want to know. `places`, if given, were drawn
+        before.
         """
         config = self.sampling
+        even, *further = self.places(rays.shape, generator, rays.origins.device) if places is None else places
         if self.density_grid is not None:
             grid, spread = self.density_grid.density, BEHIND if behind else SPREAD
-            edges = guided(rays, self.space, grid, config.samples, config.steps, generator, spread=spread)
+            edges = guided(rays, self.space, grid, even, config.steps, spread=spread)
             return [self._ask(self.fields[0], rays, edges)]
-        even = stratified(rays.shape, config.coarse, generator, rays.origins.device)
         coarse = self._ask(self.fields[0], rays, even, without_colour=only_last)
         weights = ray_weights(thickness_of(coarse.density, coarse.distance))
-        edges = merge(even, importance(even, weights, config.fine, generator))
+        edges = merge(even, importance(even, weights, config.fine, targets=further[0]))
         fine = self._ask(self.fields[1], rays, edges)
         return [fine] if only_last else [coarse, fine]
 

@@ -16,6 +16,7 @@ from dofnerf.train.methods import methods
 from dofnerf.train.presets import Preset, preset
 from dofnerf.train.run import Run
 from dofnerf.train.trainer import Device, train
+from dofnerf.train.workers import may_speak
 
 Format = Literal["auto", "transforms", "triplets", "llff", "colmap", "lightfield"]
 _AS_PRESET = tyro.conf.arg(help_behavior_hint="(default: the preset's)")
@@ -95,6 +96,7 @@ class TrainCommandConfig:
       dofnerf train fern --downscale 8 --out fern-run --resume
       dofnerf train capture --preset best --share-aperture all --out capture-run
       dofnerf train fern --preset paper --field nerf --out fern-paper
+      torchrun --nproc-per-node 2 -m dofnerf train fern --out fern-run     (the same run, by two processes)
     """
 
     scene: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SCENE")]
@@ -137,9 +139,12 @@ def run(config: TrainCommandConfig) -> Run:
     training = config.training()
     scene = scenes.load(config.scene, format=config.format, options=config.reading)
     out = config.out or Path(f"{scene.name}-run")
-    print(f"scene    {scene.describe()}")
-    print(f"train    {training.field}, preset {training.preset}, {training.steps.total} steps; folder {out}", flush=True)
+    if may_speak():
+        print(f"scene    {scene.describe()}")
+        print(f"train    {training.field}, preset {training.preset}, {training.steps.total} steps; folder {out}", flush=True)
     done = train(scene, training, out=out, resume=config.resume, device=config.device, keep=config.keep, quiet=False)
+    if not may_speak():
+        return done
     if done.has_lens:
         aperture, focus = done.lens.aperture.detach(), done.lens.focus_depth.detach()
         print(f"lens     aperture {aperture.min():.4g} to {aperture.max():.4g}, focus {focus.min():.4g} to {focus.max():.4g}")

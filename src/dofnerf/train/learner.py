@@ -19,6 +19,7 @@ from dofnerf.train.data import TrainingData
 from dofnerf.train.lens_adam import LensAdam
 from dofnerf.train.methods import NotFinite, Outcome, method
 from dofnerf.train.setting import Setting
+from dofnerf.train.workers import ALONE, Workers
 
 _EPSILON = 1e-15  # most corners of a hash grid have tiny gradients: they must count
 
@@ -68,21 +69,25 @@ class Learner:
             model = method(config.field).like(config, setting, shapes)
         return cls(config, setting, model, device)
 
-    def update(self, outcome: Outcome) -> None:
-        """One step of both optimizers."""
-        if not bool(torch.isfinite(outcome.loss.detach())):
+    def update(self, outcome: Outcome, workers: Workers = ALONE) -> Outcome:
+        """One step of both optimizers; returns the outcome of the whole batch."""
+        whole = _whole(outcome, workers)
+        if not bool(torch.isfinite(whole.loss)):
             raise NotFinite("the loss is not a number")
         steps, standing = self.config.steps, self.standing
         self.adam.zero_grad()
         outcome.loss.backward()
+        workers.add_gradients(value for group in self.adam.param_groups for value in group["params"])
         for group, rate in zip(self.adam.param_groups, self.rates, strict=True):
             group["lr"] = rate(standing.step) * standing.caution
         self.adam.step()
         if outcome.photos is not None:
             with_lens = (standing.step - steps.pinhole_steps) / (steps.total - steps.pinhole_steps)
+            workers.add_gradients(self.lens.parameters())
             rows = outcome.photos if self.config.lens.only_sampled else None
             self.lens_adam.step(rows, self.config.lens.lens_rate * 0.1**with_lens * standing.caution)
         standing.step += 1
+        return whole
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything, by name."""
@@ -119,6 +124,15 @@ class Learner:
         """No parameter is NaN or infinite: only such a state is worth keeping."""
         values = [*self.model.parameters(), *self.lens.parameters()]
         return all(bool(torch.isfinite(value.detach()).all()) for value in values)
+
+
+def _whole(outcome: Outcome, workers: Workers) -> Outcome:
+    """What all processes' outcomes are together."""
+    if workers.count == 1:
+        return outcome._replace(loss=outcome.loss.detach())
+    parts = (outcome.loss.detach().double(), outcome.error.double(), torch.full_like(outcome.error, outcome.rays).double())
+    loss, error, rays = workers.add(torch.stack(parts))
+    return Outcome(loss, error, int(rays), outcome.photos)
 
 
 def _lens(setting: Setting, config: LensLearningConfig) -> LearnedLens:

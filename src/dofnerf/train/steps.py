@@ -60,31 +60,35 @@ class VolumeSteps(Steps):
 
     def _random_rays(self, generator: torch.Generator, count: int, in_focus: bool = False) -> Outcome:
         draw = self._pixels_in_focus if in_focus else self._any_pixels
-        pixels = draw(generator, count)
-        seen = self._see(self.data.rays(pixels.photo, pixels.centres), generator)
-        errors = [missed(one.colour, self._photo(pixels)).square().sum() / max(3 * len(pixels.photo), 1) for one in seen]
-        return Outcome(torch.stack(errors).sum() + self._fog(seen), errors[-1].detach(), len(pixels.photo))
+        pixels = self._own(draw(generator, count))
+        seen = self._see(self.data.rays(pixels.photo, pixels.centres), generator, count)
+        errors = [missed(one.colour, self._photo(pixels)).square().sum() / max(3 * count, 1) for one in seen]
+        return Outcome(torch.stack(errors).sum() + self._fog(seen, count), errors[-1].detach(), len(pixels.photo))
 
     def _patch(self, generator: torch.Generator) -> Outcome:
         steps, lens = self.config.steps, self.config.lens
         patch = random_patch(self.data.numbers, self.data.size, steps.patch_size, steps.anchor_stride, generator)
-        pixels, shape = patch.pixels(self.data.photos.device), (patch.height, patch.width)
+        shape, whole = (patch.height, patch.width), patch.height * patch.width
+        pixels = self._own(patch.pixels(self.data.photos.device))
         layered = lens.layers > 1
-        shaded = self.model.shade(self.data.rays(pixels.photo, pixels.centres), generator, behind=layered)
-        at = ViewLens(
-            self.lens.aperture[patch.photo], self.lens.focus_disparity[patch.photo], layers=lens.layers, light=lens.light
-        )
-        seen = [Concentrated(*(part.unflatten(0, shape) for part in _finite(concentrate(one)))) for one in shaded]
+        places = self._places((whole,), generator)
+        shaded = self.model.shade(self.data.rays(pixels.photo, pixels.centres), behind=layered, places=places)
+        # Of several processes, each asks the field for some of the rays, and all blur the whole patch.
+        once = self.workers.learned_once
+        aperture, focus = once(self.lens.aperture[patch.photo]), once(self.lens.focus_disparity[patch.photo])
+        at = ViewLens(aperture, focus, layers=lens.layers, light=lens.light)
+        rows = [Concentrated(*(self.workers.join(part, whole) for part in concentrate(one))) for one in shaded]
+        seen = [Concentrated(*(part.unflatten(0, shape) for part in _finite(one))) for one in rows]
         images = [self._put_layers(one, shape, at) for one in shaded] if layered else [
             put_lens(one.colour, seen[-1], at) for one in seen
         ]  # fmt: skip
         reach = float(at.coc_radius(seen[-1].disparity.detach()).detach().abs().max()) + RIM
-        complete = complete_pixels(patch, self.data.size, min(reach, min(shape) / 2 - _LEFT), pixels.row.device)
+        complete = complete_pixels(patch, self.data.size, min(reach, min(shape) / 2 - _LEFT), self.data.photos.device)
         target = patch.crop(self.data.photos[patch.photo])
         errors = [missed(image, target)[complete].square().mean() for image in images]
         return Outcome(
-            torch.stack(errors).sum() + self._fog(seen),
-            errors[-1].detach(),
+            self.workers.counted_once(torch.stack(errors).sum() + self._fog(seen, patch.height)),
+            self.workers.counted_once(errors[-1].detach()),
             len(pixels.row),
             self.data.numbers[patch.photo][None],
         )
@@ -93,41 +97,54 @@ class VolumeSteps(Steps):
         half, rays_in_all = self.config.steps.lens_points // 2, self.config.steps.rays
         share = 0.0 if self.in_focus is None else self.config.lens.in_focus
         count = max(1, round(rays_in_all * (1 - share)) // (2 * half))
-        pixels = random_pixels(self.data.numbers, self.data.size, count, generator)
+        drawn = random_pixels(self.data.numbers, self.data.size, count, generator)
         places = torch.cat([lens_points((count,), half, generator=generator) for _ in range(2)], dim=1)
+        pixels, places = self._own(drawn), places[self.workers.part(count)]
         aperture, focus = self.lens.aperture[pixels.photo], self.lens.focus_disparity[pixels.photo]
         rays = lens_rays(self.data.stack, pixels.photo, pixels.centres, places, aperture, focus)
-        target, losses, seen = self._photo(pixels), [], self._see(rays, generator)
+        target, losses, seen = self._photo(pixels), [], self._see(rays, generator, count)
         for one in seen:
             a, b = (missed(average_light(part, self.config.lens.light), target) for part in one.colour.split(half, dim=1))
-            losses.append((a * b if self.config.lens.noise_free else ((a + b) / 2).square()).mean())
-        outcome = Outcome(
-            torch.stack(losses).sum() + self._fog(seen), ((a + b) / 2).detach().square().mean(), 2 * half * count, pixels.photo
-        )
+            losses.append(_mean(a * b if self.config.lens.noise_free else ((a + b) / 2).square(), count))
+        error = _mean(((a + b) / 2).detach().square(), count)
+        outcome = Outcome(torch.stack(losses).sum() + self._fog(seen, count), error, 2 * half * len(pixels.photo), drawn.photo)
         if not share:
             return outcome
-        sharp = self._random_rays(generator, rays_in_all - outcome.rays, in_focus=True)
+        sharp = self._random_rays(generator, rays_in_all - 2 * half * count, in_focus=True)
         loss = (1 - share) * outcome.loss + share * sharp.loss
         return outcome._replace(loss=loss, rays=outcome.rays + sharp.rays)
 
     def _depth(self, generator: torch.Generator) -> Tensor:
-        points = self.data.points
-        some = torch.randint(len(points.photo), (self.config.rates.depth_rays,), generator=generator, device=generator.device)
-        seen = self._see(self.data.rays(points.photo[some], points.pixels[some]), generator)
-        mean = float(points.error.mean())
-        return torch.stack([sparse_depth_loss(one.depth, points.depth[some], points.error[some], mean) for one in seen]).sum()
+        points, count = self.data.points, self.config.rates.depth_rays
+        some = _below(len(points.photo), count, generator)[self.workers.part(count)]
+        seen = self._see(self.data.rays(points.photo[some], points.pixels[some]), generator, count)
+        mean, share = float(points.error.mean()), len(some) / count
+        losses = [share * sparse_depth_loss(one.depth, points.depth[some], points.error[some], mean) for one in seen]
+        return torch.stack(losses).sum()
 
-    def _see(self, rays: Rays, generator: torch.Generator) -> list[Concentrated]:
-        return [_finite(one) for one in self.model(rays, generator)]
+    def _own(self, pixels: Pixels) -> Pixels:
+        """This process's part of a batch."""
+        mine = self.workers.part(len(pixels.photo))
+        return Pixels(*(part[mine] for part in pixels))
 
-    def _fog(self, seen: list[Concentrated]) -> Tensor | float:
+    def _places(self, whole: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Where this process's rays take their samples, drawn for all rays of the batch."""
+        return tuple(part[self.workers.part(whole[0])] for part in self.model.places(whole, generator, generator.device))
+
+    def _see(self, rays: Rays, generator: torch.Generator, whole: int) -> list[Concentrated]:
+        """What this process's rays see, of a batch with that many rows."""
+        places = self._places((whole, *rays.shape[1:]), generator)
+        return [_finite(one) for one in self.model(rays, places=places)]
+
+    def _fog(self, seen: list[Concentrated], whole: int) -> Tensor | float:
         weight, space = self.config.rates.spread_weight, self.model.space
         scale = 1 / space.near - 1 / space.far
-        return weight / scale**2 * torch.stack([one.spread.mean() for one in seen]).sum() if weight else 0.0
+        return weight / scale**2 * torch.stack([_mean(one.spread, whole) for one in seen]).sum() if weight else 0.0
 
     def _put_layers(self, shaded: Shaded, shape: tuple[int, int], at: ViewLens) -> Tensor:
-        edges = layer_edges(self.model.space.near, self.model.space.far, at.layers)
-        colour, alpha, disparity = (part.unflatten(1, shape) for part in concentrate_layers(shaded, edges))
+        edges, whole = layer_edges(self.model.space.near, self.model.space.far, at.layers), shape[0] * shape[1]
+        layers = (self.workers.join(part, whole, dim=1) for part in concentrate_layers(shaded, edges))
+        colour, alpha, disparity = (part.unflatten(1, shape) for part in layers)
         return scatter_layers(colour, alpha, at.coc_radius(disparity), at.kernel, at.light)
 
     def _photo(self, pixels: Pixels) -> Tensor:
@@ -160,6 +177,11 @@ def _below(most: int, count: int, generator: torch.Generator) -> Tensor:
 
 def _unit(count: int, generator: torch.Generator) -> Tensor:
     return torch.rand(count, generator=generator, device=generator.device)
+
+
+def _mean(values: Tensor, whole: int) -> Tensor:
+    """What these rows (N, …) add to the mean over `whole` rows."""
+    return values.mean() if len(values) == whole else values.sum() / (whole * values.shape[1:].numel())
 
 
 def _finite(seen: Concentrated) -> Concentrated:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -13,12 +14,14 @@ from dofnerf.train.config import TrainConfig
 from dofnerf.train.data import training_data
 from dofnerf.train.folder import KeepConfig, RunFolder
 from dofnerf.train.learner import Learner
-from dofnerf.train.loop import learn
+from dofnerf.train.loop import Onlooker, learn
+from dofnerf.train.methods import method
 from dofnerf.train.plain import to_plain
 from dofnerf.train.presets import preset as preset_of
 from dofnerf.train.progress import Progress
 from dofnerf.train.run import Run
 from dofnerf.train.setting import Setting
+from dofnerf.train.workers import gathered, several
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -36,32 +39,44 @@ def train(
     """Train on `scene.train`. `preset` is a name or a whole TrainConfig (`presets.preset(name, field)`, changed at will).
 
     With a folder `out`, the run is kept there and can be resumed: exactly as if it had never stopped. `resume` goes on with
-    what is there, and begins if nothing is.
+    what is there, and begins if nothing is. Called by several processes that torchrun started, they train one run together
+    (see `workers`), and the first one writes.
     """
     config = preset if isinstance(preset, TrainConfig) else preset_of(preset, field)
     if isinstance(preset, TrainConfig) and field not in (None, preset.field):
         raise ValueError(f"the configuration given is for the field {preset.field!r}, not {field!r}")
     place = choose_device(device)
     folder = None if out is None else Path(out)
-    setting = Setting.of(scene, config)
-    kept = _kept(setting, config, place, folder, resume)
-    data = training_data(scene, config.steps.photos, place)
-    learner = kept or Learner.begin(config, setting, scene, data, place)
-    with Progress(config.steps.total, quiet) as progress:
-        keeper = RunFolder(folder, keep or KeepConfig(), progress, data)
-        keeper.describe(learner)
-        for words in () if kept else learner.model.notes:
-            keeper.say(words)
-        learner = learn(learner, data, keeper)
-    return Run(learner, folder)
+    with gathered(place) as workers:
+        if workers.count > 1 and not method(config.field).divides:
+            raise ValueError(f"the field {config.field!r} trains in one process; start it without torchrun")
+        if not workers.first:
+            data = training_data(scene, config.steps.photos, place)
+            learner = checkpoint.unpack(workers.tell(b""), place)
+            return Run(learn(learner, data, Onlooker(), workers), folder)
+        setting = Setting.of(scene, config)
+        kept = _kept(setting, config, place, folder, resume)
+        data = training_data(scene, config.steps.photos, place)
+        learner = kept or Learner.begin(config, setting, scene, data, place)
+        if workers.count > 1:
+            workers.tell(checkpoint.pack(learner))
+        with Progress(config.steps.total, quiet) as progress:
+            keeper = RunFolder(folder, keep or KeepConfig(), progress, data)
+            keeper.describe(learner)
+            for words in () if kept else learner.model.notes:
+                keeper.say(words)
+            return Run(learn(learner, data, keeper, workers), folder)
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of that name; auto takes CUDA where it works."""
+    """The device of that name; auto takes CUDA where it works. Each of several processes has a GPU of its own."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("--device cuda: this machine has no CUDA device that PyTorch can use; use cpu or auto")
+    if name == "cuda" and several():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        return torch.device("cuda", torch.cuda.current_device())
     return torch.device(name)
 
 

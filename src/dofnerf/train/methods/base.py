@@ -20,6 +20,7 @@ from dofnerf.scenes import Scene
 from dofnerf.train.config import Stage, TrainConfig
 from dofnerf.train.data import TrainingData
 from dofnerf.train.setting import Setting
+from dofnerf.train.workers import ALONE, Workers
 
 
 class NotFinite(ArithmeticError):
@@ -28,7 +29,11 @@ class NotFinite(ArithmeticError):
 
 class Outcome(NamedTuple):
     """A step's `loss`, the mean squared `error` of its pixels (a scalar tensor), how many `rays`, and `photos` whose lens it
-    saw (None: no lens)."""
+    saw (None: no lens).
+
+    Of several processes each returns its share: losses and errors add up to those of the batch, and so do rays; `photos` are
+    those of the whole batch.
+    """
 
     loss: Tensor
     error: Tensor
@@ -51,8 +56,10 @@ class Steps(ABC):
 
     in_focus: Tensor | None = None
 
-    def __init__(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig) -> None:
-        self.data, self.model, self.lens, self.config = data, model, lens, config
+    def __init__(
+        self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers = ALONE
+    ) -> None:
+        self.data, self.model, self.lens, self.config, self.workers = data, model, lens, config, workers
 
     @abstractmethod
     def __call__(self, stage: Stage, generator: torch.Generator) -> Outcome:
@@ -70,10 +77,14 @@ class Steps(ABC):
 
 
 class Method(ABC):
-    """How the trainer knows a field: its `name` for --field and the dataclass `config` that is `TrainConfig.field_config`."""
+    """How the trainer knows a field: its `name` for --field and the dataclass `config` that is `TrainConfig.field_config`.
+
+    `divides` says that its steps share a batch out among their `workers`.
+    """
 
     name: str
     config: type
+    divides: bool = False
 
     @abstractmethod
     def preset(self, name: str) -> TrainConfig:
@@ -89,7 +100,7 @@ class Method(ABC):
         they say is not to be trusted. Also called on the meta device, to compare before memory is spent."""
 
     @abstractmethod
-    def steps(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig) -> Steps:
+    def steps(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers) -> Steps:
         """How the model learns."""
 
     def groups(self, model: Model, config: TrainConfig) -> list[Group]:

@@ -21,6 +21,7 @@ from dofnerf.train.data import TrainingData, missed
 from dofnerf.train.methods.base import Group, Method, NotFinite, Outcome, Steps
 from dofnerf.train.methods.growth import Growth
 from dofnerf.train.setting import Setting
+from dofnerf.train.workers import ALONE, Workers
 
 _LEAST = 0.2  # to which share the rates fall of all but places: colours and sizes go on learning
 
@@ -55,8 +56,10 @@ class SplatSteps(Steps):
 
     model: SplatModel
 
-    def __init__(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig) -> None:
-        super().__init__(data, model, lens, config)
+    def __init__(
+        self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers = ALONE
+    ) -> None:
+        super().__init__(data, model, lens, config, workers)
         assert isinstance(config.field_config, SplatConfig)
         self.own, self.at = config.field_config, 0
         self.growth = Growth(config.steps.total) if self.own.grow else None
@@ -129,8 +132,8 @@ class SplatMethod(Method):
             torch.zeros(count, 3), torch.zeros(count, 3), torch.ones(count), own.degree, config.lens.light, len(setting.photos)
         )
 
-    def steps(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig) -> Steps:
-        return SplatSteps(data, model, lens, config)
+    def steps(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers) -> Steps:
+        return SplatSteps(data, model, lens, config, workers)
 
     def groups(self, model: Model, config: TrainConfig) -> list[Group]:
         assert isinstance(model, SplatModel) and isinstance(config.field_config, SplatConfig)

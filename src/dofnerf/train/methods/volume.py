@@ -16,12 +16,15 @@ from dofnerf.train.data import TrainingData
 from dofnerf.train.methods.base import Method, Steps
 from dofnerf.train.setting import Setting
 from dofnerf.train.steps import VolumeSteps
+from dofnerf.train.workers import Workers
 
 NETWORK_RATE = 5e-4  # for coarse-fine pairs of networks: the paper's
 
 
 class VolumeMethod(Method):
     """That of one kind of volumetric field."""
+
+    divides = True
 
     def __init__(self, kind: FieldKind) -> None:
         self.kind, self.name, self.config = kind, kind.name, kind.config
@@ -53,9 +56,9 @@ class VolumeMethod(Method):
     def like(self, config: TrainConfig, setting: Setting, shapes: Mapping[str, torch.Size]) -> Model:
         return VolumeModel(self.kind, config.field_config, setting.space, config.sampling)
 
-    def steps(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig) -> Steps:
+    def steps(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers) -> Steps:
         assert isinstance(model, VolumeModel)
-        return VolumeSteps(data, model, lens, config)
+        return VolumeSteps(data, model, lens, config, workers)
 
 
 METHODS = [VolumeMethod(kind) for kind in kinds().values()]

@@ -1,0 +1,122 @@
+"""What the processes of test_workers.py run: tiny trainings by all of them together, their outcomes into files.
+
+    torchrun --nproc-per-node 2 tests/train/together.py FOLDER
+
+Also imported by the test, which runs the same trainings in one process.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import torch.distributed as dist
+from tiny_world import config, scene
+
+from dofnerf.render import VolumeModel
+from dofnerf.train import KeepConfig, checkpoint, loop, steps, train
+from dofnerf.train.folder import RunFolder
+
+KEEP = KeepConfig(checkpoint_minutes=1e9, preview_minutes=0)
+
+
+def trainings():
+    """Name → (scene, config). The batches are odd, and one is smaller than the number of processes."""
+    found = config((3, 4, 3), in_focus=0.5, refits=(), search_width=12)
+    odd = replace(found, steps=replace(found.steps, rays=97, lens_points=6))
+    given = config((2, 2, 2), in_focus=0.0, refits=(), search=False, noise_free=True)
+    points = replace(given, rates=replace(given.rates, depth_weight=0.5, depth_rays=31, spread_weight=0.1))
+    layers = config((1, 5, 0), in_focus=0.0, refits=(), search=False, layers=3, share_aperture="all", only_sampled=False)
+    nerf = config((2, 2, 2), field="nerf", in_focus=0.0, refits=(), search=False)
+    return {
+        "odd": (scene(), odd),
+        "points": (scene(points=True), points),
+        "layers": (scene(), layers),
+        "nerf": (scene(), nerf),
+        "one ray": (scene(), replace(given, steps=replace(given.steps, rays=1))),
+    }
+
+
+def watched(world, made, out=None, resume=False):
+    """Train; returns the run and each step's (loss, error, rays) as the first process reports them."""
+    curve, watch = [], RunFolder.watch
+
+    def note(self, learner, outcome):
+        curve.append((float(outcome.loss), float(outcome.error), outcome.rays))
+        watch(self, learner, outcome)
+
+    RunFolder.watch = note
+    try:
+        return train(world, made, out=out, resume=resume, keep=KEEP), curve
+    finally:
+        RunFolder.watch = watch
+
+
+def interrupted(world, made, out, at):
+    """Ctrl-C reaches the first process only, in the middle of a step; all stop, and one checkpoint is left."""
+    real = loop.one_step
+
+    def press(learner, steps):
+        if learner.standing.step == at and dist.get_rank() == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(learner, steps)
+
+    loop.one_step = press
+    try:
+        train(world, made, out=out, keep=KEEP)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        loop.one_step = real
+    return False
+
+
+def poisoned(world, made, at):
+    """The field of the second process alone gives NaN, once: all go back together."""
+    step, shade, calls = steps.VolumeSteps.__call__, VolumeModel.shade, iter(range(10**6))
+
+    def broken(self, *arguments, **named):
+        return [one._replace(colour=one.colour * math.nan) for one in shade(self, *arguments, **named)]
+
+    def breaking(self, stage, generator):
+        VolumeModel.shade = broken if next(calls) == at and dist.get_rank() == 1 else shade
+        return step(self, stage, generator)
+
+    steps.VolumeSteps.__call__ = breaking
+    try:
+        standing = train(world, made, keep=replace(KEEP, checkpoint_minutes=0)).learner.standing
+    finally:
+        steps.VolumeSteps.__call__, VolumeModel.shade = step, shade
+    return standing.step, standing.recoveries
+
+
+def main(folder: Path) -> None:
+    dist.init_process_group("gloo")
+    rank, said = dist.get_rank(), {}
+    for name, (world, made) in trainings().items():
+        run, curve = watched(world, made, folder / name)
+        said[name] = curve
+        (folder / f"{name}-{rank}.safetensors").write_bytes(checkpoint.pack(run.learner))
+    world, made = trainings()["odd"]
+    said["interrupted"] = interrupted(world, made, folder / "resumed", at=5)
+    said["left at"] = train_left(folder / "resumed")
+    run, _ = watched(world, made, folder / "resumed", resume=True)
+    (folder / f"resumed-{rank}.safetensors").write_bytes(checkpoint.pack(run.learner))
+    said["recovered"] = [poisoned(world, made, at=8), poisoned(*trainings()["layers"], at=3)]
+    (folder / f"said-{rank}.json").write_text(json.dumps(said))
+    dist.destroy_process_group()
+
+
+def train_left(folder: Path) -> int:
+    """Where the run in the folder stands."""
+    dist.barrier()
+    return checkpoint.unpack((folder / checkpoint.FILE).read_bytes()).standing.step
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
