@@ -11,13 +11,14 @@ import numpy as np
 import torch
 
 from dofnerf.pictures import write_image, write_json
-from dofnerf.train import checkpoint
+from dofnerf.train import checkpoint, scalars
 from dofnerf.train.data import TrainingData
 from dofnerf.train.learner import Learner
 from dofnerf.train.methods import Outcome
 from dofnerf.train.plain import to_plain
 from dofnerf.train.progress import Progress
 from dofnerf.train.run import Run
+from dofnerf.train.scalars import Scalars
 
 CONFIG, LENS, LOG, PREVIEWS = "config.json", "lens.csv", "log.txt", "previews"
 README = """A run of dofnerf.
@@ -27,6 +28,7 @@ lens.csv                each photo's lens: aperture in pixels x scene units (K =
                         scene units; blur radius in pixels = aperture x |1/focus_depth - 1/depth|
 previews/               photo | as the field sees it through the photo's lens | sharp | disparity, one file a look
 log.txt                 step, stage, seconds, PSNR of the batch, rays a second, the lenses' range
+tensorboard/            with --tensorboard: the same as curves
 """
 
 
@@ -40,6 +42,8 @@ class KeepConfig:
     """Minutes between preview pictures; 0 for none but the last."""
     log_steps: int = 100
     """Steps between lines of the log."""
+    tensorboard: bool = False
+    """Also write curves for TensorBoard into the folder: loss, PSNR, rays a second, the lenses' range."""
 
 
 class RunFolder:
@@ -47,6 +51,7 @@ class RunFolder:
 
     def __init__(self, folder: Path | None, config: KeepConfig, progress: Progress, data: TrainingData) -> None:
         self.folder, self.config, self.progress, self.data = folder, config, progress, data
+        self._scalars: Scalars | None = None
         self._packed = b""
         self._kept = self._shown = time.monotonic()
         self._error, self._rays, self._since = 0.0, 0, time.monotonic()
@@ -59,6 +64,8 @@ class RunFolder:
         if self.folder is not None:
             (self.folder / "README.txt").write_text(README, encoding="utf-8")
             write_json(self.folder / CONFIG, {"config": to_plain(learner.config), "setting": to_plain(learner.setting)})
+            if self.config.tensorboard:
+                self._scalars = Scalars(self.folder / scalars.FOLDER, learner.standing.step)
 
     def due(self) -> bool:
         return time.monotonic() - self._kept > 60 * self.config.checkpoint_minutes
@@ -83,6 +90,8 @@ class RunFolder:
         speed = self._rays / max(now - self._since, 1e-6)
         psnr = -10 * math.log10(max(self._error, 1e-12))
         self.progress.show(learner, psnr, speed)
+        if self._scalars is not None:
+            self._scalars.add(learner, float(outcome.loss), psnr, speed)
         if step % self.config.log_steps == 0 or step == learner.config.steps.total:
             stage = learner.config.steps.stage_of(step - 1)
             low, high = lens_spread(learner)

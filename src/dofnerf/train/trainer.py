@@ -20,6 +20,7 @@ from dofnerf.train.plain import to_plain
 from dofnerf.train.presets import preset as preset_of
 from dofnerf.train.progress import Progress
 from dofnerf.train.run import Run
+from dofnerf.train.scalars import writer_class
 from dofnerf.train.setting import Setting
 from dofnerf.train.workers import gathered, several
 
@@ -45,8 +46,10 @@ def train(
     config = preset if isinstance(preset, TrainConfig) else preset_of(preset, field)
     if isinstance(preset, TrainConfig) and field not in (None, preset.field):
         raise ValueError(f"the configuration given is for the field {preset.field!r}, not {field!r}")
-    place = choose_device(device)
+    keep, place = keep or KeepConfig(), choose_device(device)
     folder = None if out is None else Path(out)
+    if keep.tensorboard:
+        writer_class()  # better now than after the photos are loaded
     with gathered(place) as workers:
         if workers.count > 1 and not method(config.field).divides:
             raise ValueError(f"the field {config.field!r} trains in one process; start it without torchrun")
@@ -61,7 +64,7 @@ def train(
         if workers.count > 1:
             workers.tell(checkpoint.pack(learner))
         with Progress(config.steps.total, quiet) as progress:
-            keeper = RunFolder(folder, keep or KeepConfig(), progress, data)
+            keeper = RunFolder(folder, keep, progress, data)
             keeper.describe(learner)
             for words in () if kept else learner.model.notes:
                 keeper.say(words)
