@@ -85,7 +85,20 @@ def test_nan_in_one_takes_both_back(folder):
 
 
 def test_the_command(tmp_path):
-    few = ["--width", "24", "--pinhole-steps", "2", "--lens-steps", "1", "--lens-ray-steps", "1", "--rays", "33"]
+    few = [
+        "--field",
+        "hash",
+        "--width",
+        "24",
+        "--pinhole-steps",
+        "2",
+        "--lens-steps",
+        "1",
+        "--lens-ray-steps",
+        "1",
+        "--rays",
+        "33",
+    ]
     done = torchrun(
         "-m", "dofnerf", "train", DEMO, "--out", "run", *few, "--patch-size", "8", "--no-search", "--refits", cwd=tmp_path
     )
