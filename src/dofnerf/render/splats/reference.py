@@ -7,6 +7,7 @@ each chunk out again.
 from __future__ import annotations
 
 import math
+
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
