@@ -46,3 +46,14 @@ def basis_gradient(direction, count, g, out):
         gy -= 6 * h * x * y
         gz += b * x * y + 8 * c * y * z + d * (6 * zz - 3 * xx - 3 * yy) + 8 * e * x * z + f * (xx - yy)
     out[0], out[1], out[2] = gx, gy, gz
+
+
+@compiled
+def shown(i, kinds, harmonic, harmonics):
+    """The colour of Gaussian i, in display values, before it is cut off at 0."""
+    red = green = blue = 0.5
+    for k in range(kinds):
+        red += harmonic[k] * harmonics[i, k, 0]
+        green += harmonic[k] * harmonics[i, k, 1]
+        blue += harmonic[k] * harmonics[i, k, 2]
+    return red, green, blue

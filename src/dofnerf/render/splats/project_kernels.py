@@ -18,7 +18,7 @@ import numpy as np
 
 from dofnerf.kernels import compiled
 from dofnerf.render.splats.gaussians import FAINTEST, LARGEST, LOST, LOW_PASS, MARGIN
-from dofnerf.render.splats.harmonic_kernels import basis, basis_gradient
+from dofnerf.render.splats.harmonic_kernels import basis, basis_gradient, shown
 
 
 @compiled
@@ -103,17 +103,6 @@ def _direction(u, v, z, view, seen):
 
 
 @compiled
-def _shown(i, kinds, harmonic, harmonics):
-    """The colour, in display values, before it is cut off at 0."""
-    red = green = blue = 0.5
-    for k in range(kinds):
-        red += harmonic[k] * harmonics[i, k, 0]
-        green += harmonic[k] * harmonics[i, k, 1]
-        blue += harmonic[k] * harmonics[i, k, 2]
-    return red, green, blue
-
-
-@compiled
 def _linear(display, style):
     """Light of a display value: `optics.to_linear`."""
     gamma, shift, knee = style[4], style[5], style[6]
@@ -175,7 +164,7 @@ def project_gaussians(first, last, means, log_scales, rotations, logits, harmoni
             continue
         _direction(u, v, z, view, seen)
         basis(seen, kinds, harmonic)
-        red, green, blue = _shown(i, kinds, harmonic, harmonics)
+        red, green, blue = shown(i, kinds, harmonic, harmonics)
         table[i, 0], table[i, 1] = column, row
         over = 1 / det
         table[i, 2], table[i, 3], table[i, 4] = (yy + grown) * over, -xy * over, (xx + grown) * over
@@ -255,7 +244,7 @@ def pull_back(  # noqa: PLR0913, PLR0917
 
         over_distance = _direction(u, v, z, view, seen)
         basis(seen, kinds, harmonic)
-        red, green, blue = _shown(i, kinds, harmonic, harmonics)
+        red, green, blue = shown(i, kinds, harmonic, harmonics)
         g_red = pull[i, 6] * _linear_slope(red, table[i, 6], style)
         g_green = pull[i, 7] * _linear_slope(green, table[i, 7], style)
         g_blue = pull[i, 8] * _linear_slope(blue, table[i, 8], style)
