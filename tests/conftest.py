@@ -27,6 +27,9 @@ def _kernel_digest() -> str:
 # of its own. Set before dofnerf, and so numba, is imported; child processes and xdist's workers inherit it.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".pytest_cache" / f"numba-{_kernel_digest()}"))
 
+# What dofnerf sets for itself when it is imported before torch; test files import torch first.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 
 @pytest.fixture(scope="session")
 def captures() -> Path:

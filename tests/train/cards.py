@@ -92,7 +92,7 @@ class CardMethod(Method):
 
     def preset(self, name):
         steps = StepsConfig(4 if name == "fast" else 40, 6, 0)
-        lens = LensLearningConfig(search_width=24, refits=(0.5,), max_radius=8.0, in_focus=0.0)
+        lens = LensLearningConfig(search_width=12, refits=(), max_radius=8.0, in_focus=0.0)
         return TrainConfig(self.name, name, steps=steps, lens=lens, rates=RatesConfig(warmup=2), field_config=CardsConfig())
 
     def begin(self, config, setting, scene, data):

@@ -1,5 +1,6 @@
 """Runs on disk: what a folder holds, exact resumption after every kind of stop, and files that are not what they should be."""
 
+import ast
 import csv
 import json
 import os
@@ -19,13 +20,15 @@ from tiny_world import QUIET, config, scene
 from dofnerf.train import Diverged, KeepConfig, Run, checkpoint, loop, steps, train
 
 HERE = Path(__file__).parent
+STOPS = {"by SIGKILL": 6, "by Ctrl-C": 9, "in a write": 7}  # after these steps
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from dofnerf.train import KeepConfig, checkpoint, folder, train
+from dofnerf.train import KeepConfig, folder, train
 from tiny_world import config, scene
-at, how, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-watch, write = folder.RunFolder.watch, Path.write_bytes
+def half(self, data):
+    write(self, data[: len(data) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
 def stop(self, learner, outcome):
     watch(self, learner, outcome)
     if learner.standing.step == at:
@@ -33,20 +36,33 @@ def stop(self, learner, outcome):
             Path.write_bytes = half
         else:
             os.kill(os.getpid(), signal.SIGINT if how == "by Ctrl-C" else signal.SIGKILL)
-def half(self, data):
-    write(self, data[: len(data) // 2])
-    os.kill(os.getpid(), signal.SIGKILL)
-folder.RunFolder.watch = stop
-train(scene(), config(), out=out, keep=KeepConfig(checkpoint_minutes=0, log_steps=5))
+ended, world = {}, scene()
+train(world, config((1, 1, 1), search=False))  # loads the kernels, once for all that come
+watch, write, folder.RunFolder.watch = folder.RunFolder.watch, Path.write_bytes, stop
+for how, at in eval(sys.argv[1]).items():
+    child = os.fork()
+    if not child:
+        try:
+            train(world, config(), out=Path(sys.argv[2]) / how, keep=KeepConfig(checkpoint_minutes=0, log_steps=5))
+        except KeyboardInterrupt:
+            os._exit(130)
+        os._exit(0)
+    ended[how] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(ended)
 """
 
 
-def stopped(out, at, how):
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory, whole):
+    """Runs that were stopped in the middle, each in a process of its own: the folder, and how each process ended."""
+    out = tmp_path_factory.mktemp("stopped")
     path = os.pathsep.join([*sys.path, str(HERE), str(HERE.parent)])
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(at), how, str(out)],
-        check=False, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path},
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, repr(STOPS), str(out)],
+        check=False, capture_output=True, text=True, timeout=600, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return out, ast.literal_eval(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +71,10 @@ def whole(tmp_path_factory):
     return train(scene(), config(), out=out, keep=QUIET)
 
 
-@pytest.mark.parametrize(("at", "how"), [(14, "by SIGKILL"), (20, "by Ctrl-C"), (16, "in a write")])
-def test_a_stopped_run_ends_as_if_it_had_not(tmp_path, whole, at, how):
-    out = tmp_path / "run"
-    done = stopped(out, at, how)
-    assert done.returncode == -(signal.SIGINT if how == "by Ctrl-C" else signal.SIGKILL), done.stderr
+@pytest.mark.parametrize(("how", "at"), STOPS.items())
+def test_a_stopped_run_ends_as_if_it_had_not(stopped, whole, at, how):
+    out, ended = stopped[0] / how, stopped[1]
+    assert ended[how] == (130 if how == "by Ctrl-C" else -signal.SIGKILL)
     left = Run.load(out).learner.standing.step
     assert left == (at if how == "by Ctrl-C" else at - 1)
     assert bool(list(out.glob(".checkpoint-*"))) == (how == "in a write")
@@ -75,13 +90,13 @@ def test_the_folder_explains_itself(whole):
         "README.txt", "checkpoint.safetensors", "config.json", "lens.csv", "log.txt", "previews",
     }  # fmt: skip
     words = json.loads((whole.folder / "config.json").read_text())
-    assert words["config"]["steps"]["pinhole_steps"] == 12
+    assert words["config"]["steps"]["pinhole_steps"] == 4
     with open(whole.folder / "lens.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["photo"] for row in rows] == list(whole.setting.photos)
     assert float(rows[0]["K"]) == pytest.approx(2 * float(rows[0]["aperture"]))
-    assert "step 22  lens rays" in (whole.folder / "log.txt").read_text()
-    assert [path.name for path in (whole.folder / "previews").iterdir()] == ["step-000022.png"]
+    assert "step 11  lens rays" in (whole.folder / "log.txt").read_text()
+    assert [path.name for path in (whole.folder / "previews").iterdir()] == ["step-000011.png"]
 
 
 def test_loading_gives_the_same_run(whole):
@@ -96,14 +111,14 @@ def test_resuming_a_finished_run_changes_nothing(whole):
     before = (whole.folder / "checkpoint.safetensors").read_bytes()
     run = train(scene(), config(), out=whole.folder, resume=True, keep=QUIET)
     assert (whole.folder / "checkpoint.safetensors").read_bytes() == before
-    assert run.learner.standing.step == 22
+    assert run.learner.standing.step == 11
 
 
 def test_a_folder_in_use_is_left_alone(whole, tmp_path):
     with pytest.raises(ValueError, match="--resume"):
         train(scene(), config(), out=whole.folder)
-    with pytest.raises(ValueError, match=r"another pinhole_steps \(12, now 13\)"):
-        train(scene(), config((13, 6, 4)), out=whole.folder, resume=True)
+    with pytest.raises(ValueError, match=r"another pinhole_steps \(4, now 5\)"):
+        train(scene(), config((5, 4, 3)), out=whole.folder, resume=True)
     with pytest.raises(ValueError, match="another photos"):
         train(scene(count=6), config(), out=whole.folder, resume=True)
     (tmp_path / "letter.txt").write_text("mine")
@@ -202,7 +217,7 @@ def poison(monkeypatch, at):
 def test_nan_is_recovered_once(tmp_path, monkeypatch, capsys, on_disk):
     poison(monkeypatch, {6})
     out = tmp_path / "run" if on_disk else None
-    run = train(scene(), config((8, 4, 0)), out=out, keep=replace(QUIET, checkpoint_minutes=1e-9), quiet=False)
+    run = train(scene(), config((8, 4, 0), search=False), out=out, keep=replace(QUIET, checkpoint_minutes=1e-9), quiet=False)
     assert run.learner.standing.step == 12 and run.learner.standing.recoveries == 1
     assert "step 6: the loss is not a number; going on from step 6 at half the rates" in capsys.readouterr().err
     assert run.learner.healthy()
@@ -211,7 +226,7 @@ def test_nan_is_recovered_once(tmp_path, monkeypatch, capsys, on_disk):
 def test_nan_twice_stops_with_the_last_good_checkpoint(tmp_path, monkeypatch):
     poison(monkeypatch, {6, 9})
     with pytest.raises(Diverged, match="broke down again at step 8"):
-        train(scene(), config((8, 4, 0)), out=tmp_path / "run", keep=replace(QUIET, checkpoint_minutes=1e-9))
+        train(scene(), config((8, 4, 0), search=False), out=tmp_path / "run", keep=replace(QUIET, checkpoint_minutes=1e-9))
     assert Run.load(tmp_path / "run").learner.healthy()
 
 

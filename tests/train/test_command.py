@@ -24,9 +24,12 @@ FEW = [
 ]
 
 
+SOME = ["--which-frames", "0", "1", "2", "3", "4", "--hold-every", "0"]
+
+
 def test_a_run_from_the_command_line(tmp_path, capsys):
     out = tmp_path / "run"
-    flags = ["train", str(DEMO), "--out", str(out), *FEW, "--refits", "--seed", "3", "--share-aperture", "all"]
+    flags = ["train", str(DEMO), "--out", str(out), *FEW, *SOME, "--refits", "--seed", "3", "--share-aperture", "all"]
     assert main(flags) == 0
     said = capsys.readouterr().out
     assert "preset fast" in said and "lens     aperture" in said and f"wrote    {out}" in said

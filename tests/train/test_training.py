@@ -33,14 +33,26 @@ def test_training_learns_the_scene():
 
 
 @pytest.mark.parametrize(
-    "lens", [{}, {"search": False, "refits": ()}, {"in_focus": 0.5}, {"layers": 3}, {"only_sampled": False}], ids=str
+    "lens",
+    [
+        {},
+        {"search": False},
+        {"in_focus": 0.5, "refits": ()},
+        {"layers": 3, "search": False},
+        {"only_sampled": False, "search": False},
+    ],
+    ids=str,
 )
 def test_the_same_seed_gives_the_same_run(lens):
     world = scene()
-    made = config((4, 6, 3), **lens)
-    first, second = train(world, made), train(world, made)
-    assert same(first, second)
-    assert not same(first, train(world, replace(made, seed=1)))
+    made = config((2, 4, 3), **lens)
+    torch.set_num_threads(2)  # the order in which threads come by must not matter
+    try:
+        first, second = train(world, made), train(world, made)
+        assert same(first, second)
+        assert lens or not same(first, train(world, replace(made, seed=1)))
+    finally:
+        torch.set_num_threads(1)
 
 
 @pytest.mark.parametrize("field", ["nerf", "dsnerf"])
@@ -117,7 +129,7 @@ def test_the_lens_starts_where_it_is_told():
 
 def test_shared_apertures(tmp_path):
     run = train(scene(), config((2, 3, 0), share_aperture="all"))
-    assert len(set(run.lens.aperture.tolist())) == 1
+    assert len(set(run.lens.aperture.tolist())) == 1 < len(set(run.lens.focus_disparity.tolist()))
     with pytest.raises(ValueError, match="EXIF"):
         train(scene(), config((2, 3, 0), share_aperture="exif"))
 

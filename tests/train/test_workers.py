@@ -10,20 +10,10 @@ import pytest
 import torch
 from together import trainings, watched
 
-from dofnerf.scenes import DEMO
 from dofnerf.train import Run, checkpoint
 from dofnerf.train.workers import ALONE, Workers, may_speak
 
 HERE = Path(__file__).parent
-
-
-def torchrun(*program, cwd=None):
-    """Two processes of a program."""
-    path = os.pathsep.join([*sys.path, str(HERE), str(HERE.parent)])
-    return subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *map(str, program)],
-        check=False, capture_output=True, text=True, timeout=900, cwd=cwd, env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +26,13 @@ def alone():
 def folder(tmp_path_factory, alone):
     """What two processes left. (They come after the one, which has compiled all kernels.)"""
     out = tmp_path_factory.mktemp("together")
-    done = torchrun(HERE / "together.py", out)
+    path = os.pathsep.join([*sys.path, str(HERE), str(HERE.parent)])
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", HERE / "together.py", out],
+        check=False, capture_output=True, text=True, timeout=1800, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
+    (out / "stdout.txt").write_text(done.stdout)
     return out
 
 
@@ -56,9 +51,9 @@ def test_two_processes_learn_what_one_does(folder, alone, name):
     assert [rays for *_, rays in together] == [rays for *_, rays in alone[name]]
     for step, ((loss, error, _), (wanted_loss, wanted_error, _)) in enumerate(zip(together, alone[name], strict=True)):
         # Sums in another order: Adam, which divides by the size of a gradient, makes more of rounding with every step.
-        near = 1e-5 if step < 3 else 1e-3
-        assert loss == pytest.approx(wanted_loss, rel=near, abs=1e-7), step
-        assert error == pytest.approx(wanted_error, rel=near, abs=1e-7), step
+        near = 2e-6 if step < 3 else 1e-4
+        assert loss == pytest.approx(wanted_loss, rel=near, abs=1e-9), step
+        assert error == pytest.approx(wanted_error, rel=near, abs=1e-9), step
 
 
 @pytest.mark.parametrize("name", trainings())
@@ -84,28 +79,16 @@ def test_nan_in_one_takes_both_back(folder):
         assert said(folder, number)["recovered"] == [[10, 1], [6, 1]]
 
 
-def test_the_command(tmp_path):
-    few = [
-        "--field",
-        "hash",
-        "--width",
-        "24",
-        "--pinhole-steps",
-        "2",
-        "--lens-steps",
-        "1",
-        "--lens-ray-steps",
-        "1",
-        "--rays",
-        "33",
-    ]
-    done = torchrun(
-        "-m", "dofnerf", "train", DEMO, "--out", "run", *few, "--patch-size", "8", "--no-search", "--refits", cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("wrote    run") == done.stdout.count("train    hash") == 1
-    assert Run.load(tmp_path / "run").learner.standing.step == 4
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+def test_the_command(folder):
+    assert said(folder, 0)["command"] == said(folder, 1)["command"] == 0
+    told = (folder / "stdout.txt").read_text()
+    assert told.count("wrote    ") == told.count("train    hash") == told.count("lens     aperture") == 1
+    assert Run.load(folder / "command").learner.standing.step == 4
+
+
+def test_when_the_first_cannot_begin_the_others_do_not_wait(folder):
+    assert "there is a run already" in said(folder, 0)["used folder"]
+    assert "one of them failed" in said(folder, 1)["used folder"]
 
 
 @pytest.mark.parametrize("total", [0, 1, 2, 7, 96])

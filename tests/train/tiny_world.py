@@ -66,7 +66,7 @@ def scene(count=5, size=(20, 24), test=(3,), points=False):
     return Scene("tiny", "test", tuple(frames), 1.6, 7.5, train, tuple(test), known)
 
 
-def config(steps=(12, 6, 4), field="hash", name="fast", **lens) -> TrainConfig:
+def config(steps=(4, 4, 3), field="hash", name="fast", **lens) -> TrainConfig:
     """A preset made tiny."""
     made = preset(name, field)
     lens = {"refits": (0.5,), "search_width": 24, "max_radius": 8.0, **lens}

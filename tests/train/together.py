@@ -18,10 +18,14 @@ from pathlib import Path
 import torch.distributed as dist
 from tiny_world import config, scene
 
+from dofnerf import cli
 from dofnerf.render import VolumeModel
+from dofnerf.scenes import DEMO
 from dofnerf.train import KeepConfig, checkpoint, loop, steps, train
 from dofnerf.train.folder import RunFolder
 
+COMMAND = ["--width", "24", "--which-frames", "0", "1", "2", "3", "4", "--hold-every", "0", "--no-search", "--refits"]
+COMMAND += ["--pinhole-steps", "2", "--lens-steps", "1", "--lens-ray-steps", "1", "--rays", "33", "--patch-size", "8"]
 KEEP = KeepConfig(checkpoint_minutes=1e9, preview_minutes=0)
 
 
@@ -95,9 +99,19 @@ def poisoned(world, made, at):
     return standing.step, standing.recoveries
 
 
+def refused(world, made, out):
+    """The error of each process when the first one finds the folder in use; they part over it, so it comes last."""
+    try:
+        train(world, made, out=out)
+    except (ValueError, OSError) as error:
+        return str(error)
+
+
 def main(folder: Path) -> None:
-    dist.init_process_group("gloo")
-    rank, said = dist.get_rank(), {}
+    rank, said = (
+        int(os.environ["RANK"]),
+        {"command": cli.main(["train", str(DEMO), "--field", "hash", "--out", str(folder / "command"), *COMMAND])},
+    )
     for name, (world, made) in trainings().items():
         run, curve = watched(world, made, folder / name)
         said[name] = curve
@@ -108,8 +122,8 @@ def main(folder: Path) -> None:
     run, _ = watched(world, made, folder / "resumed", resume=True)
     (folder / f"resumed-{rank}.safetensors").write_bytes(checkpoint.pack(run.learner))
     said["recovered"] = [poisoned(world, made, at=8), poisoned(*trainings()["layers"], at=3)]
+    said["used folder"] = refused(world, made, folder / "odd")
     (folder / f"said-{rank}.json").write_text(json.dumps(said))
-    dist.destroy_process_group()
 
 
 def train_left(folder: Path) -> int:

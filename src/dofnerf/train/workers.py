@@ -8,6 +8,7 @@ process alone writes; whether to stop, to keep or to recover is decided by all a
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -104,18 +105,24 @@ def may_speak() -> bool:
 
 @contextmanager
 def gathered(device: torch.device) -> Iterator[Workers]:
-    """All processes of the run, for as long as it lasts: they talk by gloo on CPUs and by NCCL on GPUs."""
+    """All processes of the run: they talk by gloo on CPUs and by NCCL on GPUs."""
     there = dist.is_available() and dist.is_initialized()
     if not (there or several()):
         yield ALONE
         return
     if not there:
         _listen(lambda: dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"))
+        atexit.register(_leave)  # not sooner: a program may train several runs, and processes can meet only once
     try:
         yield Workers(dist.get_rank(), dist.get_world_size())
-    finally:
-        if not there:
-            dist.destroy_process_group()
+    except Exception:
+        _leave()  # or the others would wait for us; Ctrl-C stops all at once
+        raise
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _listen(talk: Callable[[], object]) -> None:
