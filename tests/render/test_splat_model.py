@@ -10,6 +10,7 @@ from dofnerf.optics import Kernel
 from dofnerf.render import ViewLens
 from dofnerf.render.splats import Gaussians, Style, from_colour
 from dofnerf.render.splats.model import SplatModel
+from dofnerf.render.splats.parts import lens_parts
 
 AHEAD = Camera(np.eye(3, 4), 60.0, 60.0, 24.0, 16.0, 48, 32)
 
@@ -70,13 +71,37 @@ def test_an_edge_out_of_focus_softens(model):
     assert soft[2] <= 2 < soft[1] <= soft[0]  # per Gaussian it is steeper: alphas of opaque ones upon each other do not add
 
 
+def test_more_parts_are_nearer_to_a_real_lens(model):
+    for focus in (1.5, 6.0):
+        lens = ViewLens(8.0, 1 / focus)
+        exact = model.exact(AHEAD, lens, 256, torch.Generator().manual_seed(0))
+        off = [(model.picture(AHEAD, lens, parts=n).image - exact)[6:-6, 6:-6].square().mean() for n in (1, 4, 16)]
+        assert off[2] < 0.5 * off[1] < 0.25 * off[0], focus
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 6, 7, 16])
+def test_parts_of_a_lens_together_are_the_lens(count):
+    """A disc of radius 1 has its centroid in the middle and the variance 1/4 along each axis."""
+    parts = lens_parts(count, turn=0.13)
+    assert len(parts) == count
+    x, y, radius = torch.tensor(parts).double().T
+    assert abs(x.mean()) < 1e-6
+    assert abs(y.mean()) < 1e-6
+    for squares in ((x * x + radius * radius / 4).mean(), (y * y + radius * radius / 4).mean()):
+        assert float(squares) == pytest.approx(0.25, abs=1e-6)
+    assert abs((x * y).mean()) < 1e-6
+
+
 def test_gradients_reach_the_lens_in_every_way():
     seen_by = camera()
     model = SplatModel(random_gaussians(seen_by, 60), background=torch.tensor([0.2, 0.3, 0.4]))
-    for way in ("gaussian", "scatter", "exact"):
+    for way in ("gaussian", "scatter", "parts", "exact"):
         lens = torch.tensor([6.0, 0.3], requires_grad=True)
         shot = ViewLens(lens[0], lens[1], Kernel(blades=5))
-        image = model.exact(seen_by, shot, 3) if way == "exact" else model.picture(seen_by, shot, way).image
+        if way == "exact":
+            image = model.exact(seen_by, shot, 3)
+        else:
+            image = model.picture(seen_by, shot, *(("gaussian", 3, 4) if way == "parts" else (way,))).image
         model.zero_grad()
         image.square().sum().backward()
         assert torch.isfinite(lens.grad).all()

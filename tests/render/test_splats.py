@@ -7,18 +7,24 @@ from small_splats import awkward_gaussians, camera, learning, random_gaussians
 
 from dofnerf.camera import Camera
 from dofnerf.rays import lens_points
-from dofnerf.render.splats import Drawn, Gaussians, Style, draw, from_colour, project, rasterise, tally
+from dofnerf.render.splats import Drawn, Gaussians, Part, Style, draw, from_colour, project, rasterise, tally
 
 BACKENDS = ["reference", "cpu"]
-LENSES = {"sharp": (0.0, None), "blurred": (6.0, None), "strongly blurred": (40.0, None), "from the rim": (6.0, (0.3, -0.9))}
+LENSES = {
+    "sharp": (0.0, Part()),
+    "blurred": (6.0, Part()),
+    "strongly blurred": (40.0, Part()),
+    "from the rim": (6.0, Part(0.3, -0.9, 0.0)),
+    "part": (12.0, Part(-0.5, 0.2, 0.5)),
+}
 
 
-def picture_and_gradients(gaussians, seen_by, aperture, point, style, backend):
+def picture_and_gradients(gaussians, seen_by, aperture, part, style, backend):
     """In float32 by the kernels; by the reference in float64, whose sums do not suffer when large terms cancel."""
     dtype = torch.float64 if backend == "reference" else torch.float32
     gaussians = learning(Gaussians(*(tensor.to(dtype) for tensor in gaussians)))
     lens = torch.tensor([aperture, 0.3], dtype=dtype, requires_grad=True)
-    drawn = draw(gaussians, seen_by, lens[0], lens[1], point, style, backend)
+    drawn = draw(gaussians, seen_by, lens[0], lens[1], part, style, backend)
     generator = torch.Generator().manual_seed(1)
     sum((part * torch.randn(part.shape, generator=generator)).sum() for part in drawn).backward()
     return Drawn(*(part.float() for part in drawn)), [*(tensor.grad.float() for tensor in gaussians), lens.grad.float()]
@@ -44,16 +50,16 @@ def test_cpu_agrees_with_the_reference(make, lens, style):
 def test_harmonics_of_every_degree_agree(kinds):
     seen_by = camera(20, 12)
     both = [
-        picture_and_gradients(random_gaussians(seen_by, 20, kinds=kinds), seen_by, 5.0, None, Style(light="srgb"), backend)
+        picture_and_gradients(random_gaussians(seen_by, 20, kinds=kinds), seen_by, 5.0, Part(), Style(light="srgb"), backend)
         for backend in BACKENDS
     ]
     for wanted, got in zip(both[0][1], both[1][1], strict=True):
         assert (got - wanted).abs().max() <= 1e-4 * wanted.abs().max()
 
 
-@pytest.mark.parametrize("point", [None, (0.5, 0.7)])
+@pytest.mark.parametrize("part", [Part(), Part(0.5, 0.7, 0.0), Part(0.4, -0.3, 0.6)])
 @pytest.mark.parametrize("antialiased", [False, True])
-def test_gradients_of_the_reference_by_finite_differences(point, antialiased):
+def test_gradients_of_the_reference_by_finite_differences(part, antialiased):
     """Gaussians that end outside the picture: where they end there is a step, which differences would see."""
     seen_by = camera(5, 4)
     gaussians = random_gaussians(seen_by, 4, pixels=6.0, kinds=16, dtype=torch.float64)
@@ -61,7 +67,7 @@ def test_gradients_of_the_reference_by_finite_differences(point, antialiased):
     lens = torch.tensor([4.0, 0.31], dtype=torch.float64)
 
     def pictures(lens, *tensors):
-        return draw(Gaussians(*tensors), seen_by, lens[0], lens[1], point, Style(antialiased=antialiased), "reference")
+        return draw(Gaussians(*tensors), seen_by, lens[0], lens[1], part, Style(antialiased=antialiased), "reference")
 
     inputs = [tensor.clone().requires_grad_() for tensor in (lens, *gaussians)]
     assert torch.autograd.gradcheck(pictures, inputs, eps=1e-7, atol=1e-5, rtol=1e-3, fast_mode=True)
@@ -98,7 +104,7 @@ def test_the_same_bit_for_bit_with_any_number_of_threads():
         for count in (1, 2, 5):
             torch.set_num_threads(count)
             drawn, gradients = picture_and_gradients(
-                random_gaussians(seen_by, 2000), seen_by, 6.0, None, Style(), backend="cpu"
+                random_gaussians(seen_by, 2000), seen_by, 6.0, Part(), Style(), backend="cpu"
             )
             results.append([*drawn, *gradients])
     finally:
@@ -122,9 +128,9 @@ def test_chunks_do_not_show(monkeypatch):
     from dofnerf.render.splats import reference
 
     seen_by = camera()
-    whole = picture_and_gradients(random_gaussians(seen_by), seen_by, 6.0, None, Style(), "reference")
+    whole = picture_and_gradients(random_gaussians(seen_by), seen_by, 6.0, Part(), Style(), "reference")
     monkeypatch.setattr(reference, "PAIRS", 50 * 100)
-    parts = picture_and_gradients(random_gaussians(seen_by), seen_by, 6.0, None, Style(), "reference")
+    parts = picture_and_gradients(random_gaussians(seen_by), seen_by, 6.0, Part(), Style(), "reference")
     for a, b in zip([*whole[0], *whole[1]], [*parts[0], *parts[1]], strict=True):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
 
@@ -174,7 +180,7 @@ def test_a_lens_is_the_mean_of_its_points():
     gaussians = gaussians._replace(means=torch.cat([where * depth[:, None] * 0.6, -depth[:, None]], dim=1))
     aperture, focus = 14.0, 0.35
     points = lens_points((1,), 64, generator=torch.Generator().manual_seed(0))[0]
-    exact = torch.stack([draw(gaussians, AHEAD, aperture, focus, point=tuple(p)).alpha for p in points.tolist()]).mean(0)
+    exact = torch.stack([draw(gaussians, AHEAD, aperture, focus, Part(*p, 0.0)).alpha for p in points.tolist()]).mean(0)
     blurred = draw(gaussians, AHEAD, aperture, focus).alpha
     sharp = draw(gaussians, AHEAD).alpha
     assert (blurred - exact).abs().max() < 0.025
@@ -184,8 +190,10 @@ def test_a_lens_is_the_mean_of_its_points():
 def test_the_focal_plane_stays_where_it_is_from_every_point():
     seen = one_gaussian(2.0, 0.05)
     for point in ((0.0, 1.0), (1.0, 0.0), (-0.6, 0.6)):
-        torch.testing.assert_close(draw(seen, AHEAD, 20.0, 0.5, point).alpha, draw(seen, AHEAD).alpha, atol=5e-3, rtol=0)
-    right = draw(seen, AHEAD, 20.0, 0.6, (1.0, 0.0)).alpha  # focused nearer, at 1/0.6: seen 20 · 0.1 px to the right
+        torch.testing.assert_close(
+            draw(seen, AHEAD, 20.0, 0.5, Part(*point, 0.0)).alpha, draw(seen, AHEAD).alpha, atol=5e-3, rtol=0
+        )
+    right = draw(seen, AHEAD, 20.0, 0.6, Part(1.0, 0.0, 0.0)).alpha  # focused nearer, at 1/0.6: seen 20 · 0.1 px to the right
     torch.testing.assert_close(right[:, 2:], draw(seen, AHEAD).alpha[:, :-2], atol=5e-3, rtol=0)
 
 

@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from dofnerf import scenes
+from dofnerf.render.splats.model import Blur
 from dofnerf.train.config import Sharing, TrainConfig
 from dofnerf.train.folder import KeepConfig
 from dofnerf.train.methods import methods
+from dofnerf.train.methods.splat import SplatConfig
 from dofnerf.train.presets import Preset, preset
 from dofnerf.train.run import Run
 from dofnerf.train.trainer import Device, train
@@ -34,7 +36,7 @@ class StepChanges:
     lens_steps: Count = None
     """Steps on patches blurred by concentrate and scatter (splats: whole photos, each Gaussian blurred by its depth)."""
     lens_ray_steps: Count = None
-    """Steps on pixels seen through the exact thin lens."""
+    """Steps on pixels seen through the exact thin lens (splats: on whole photos, the lens in parts)."""
     rays: Count = None
     """Rays a step."""
     patch_size: Count = None
@@ -42,7 +44,7 @@ class StepChanges:
     anchor_stride: Count = None
     """Pixels between the places that patches may have."""
     lens_points: Count = None
-    """Rays through the lens for each pixel of the exact stage."""
+    """Rays through the lens for each pixel of the exact stage; even (splats: parts of the lens)."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,20 @@ class LensChanges:
 
 
 @dataclass(frozen=True)
+class SplatChanges:
+    """Changes to the preset: splats only."""
+
+    splats: Count = None
+    """How many Gaussians in all."""
+    degree: Count = None
+    """Degree of the spherical harmonics by which colour depends on direction: 0, 1 or 2."""
+    blur: Annotated[Blur | None, _AS_PRESET] = None
+    """gaussian: each Gaussian is blurred by its own depth; scatter: the picture is, as in the paper."""
+    grow: Switch = None
+    """Move Gaussians that are hardly seen to where the error is."""
+
+
+@dataclass(frozen=True)
 class TrainCommandConfig:
     """Train on a scene: a sharp field, and the aperture and focus of every photo.
 
@@ -117,6 +133,7 @@ class TrainCommandConfig:
     steps: StepChanges = dataclasses.field(default_factory=StepChanges)
     rates: RateChanges = dataclasses.field(default_factory=RateChanges)
     lens: LensChanges = dataclasses.field(default_factory=LensChanges)
+    gaussians: SplatChanges = dataclasses.field(default_factory=SplatChanges)
     keep: KeepConfig = dataclasses.field(default_factory=KeepConfig)
     reading: scenes.ReadOptions = dataclasses.field(default_factory=scenes.ReadOptions)
 
@@ -125,6 +142,10 @@ class TrainCommandConfig:
         if self.field is not None and self.field not in methods():
             raise ValueError(f"--field {self.field}: there is no such field; there are {', '.join(methods())}")
         config = preset(self.preset, self.field)
+        if self.gaussians != SplatChanges():
+            if not isinstance(config.field_config, SplatConfig):
+                raise ValueError(f"--splats, --degree, --blur and --grow are for --field splat, not {config.field}")
+            config = replace(config, field_config=_changed(config.field_config, self.gaussians))
         return replace(
             config,
             seed=self.reading.seed,

@@ -25,7 +25,7 @@ class StepsConfig:
     lens_steps: int = 1200
     """Steps on patches, blurred by concentrate and scatter; field and lens learn together."""
     lens_ray_steps: int = 0
-    """Steps on random pixels with the exact thin lens, a few lens points each: right at every occlusion."""
+    """Steps with the lens in parts, right at occlusions too: pixels by a few rays each (splats: photos by a few views)."""
     rays: int = 2304
     """Rays a step of random rays (also lens points × pixels of the last stage)."""
     patch_size: int = 48
@@ -33,7 +33,7 @@ class StepsConfig:
     anchor_stride: int = 16
     """Pixels between the places that patches may have."""
     lens_points: int = 8
-    """Rays through the lens for each pixel of the last stage; even."""
+    """Rays through the lens for each pixel of the last stage (splats: parts of the lens); even."""
     photos: Literal["given", "sharp"] = "given"
     """Train on the scene's photos, or on its all-in-focus ones (the oracle)."""
 

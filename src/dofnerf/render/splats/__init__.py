@@ -16,13 +16,14 @@ from torch import Tensor
 
 from dofnerf.camera import Camera
 from dofnerf.render.splats import reference
-from dofnerf.render.splats.gaussians import Drawn, Gaussians, Projected, Style, check_gaussians
+from dofnerf.render.splats.gaussians import Drawn, Gaussians, Part, Projected, Style, check_gaussians
 from dofnerf.render.splats.harmonics import from_colour
 
 Backend = Literal["auto", "reference", "cpu"]
 CLASSIC = Style()
+WHOLE = Part()
 
-__all__ = ["Drawn", "Gaussians", "Projected", "Style", "draw", "from_colour", "project", "rasterise", "tally"]
+__all__ = ["Drawn", "Gaussians", "Part", "Projected", "Style", "draw", "from_colour", "project", "rasterise", "tally"]
 
 
 def draw(
@@ -30,12 +31,12 @@ def draw(
     camera: Camera,
     aperture: Tensor | float = 0.0,
     focus_disparity: Tensor | float = 0.0,
-    point: tuple[float, float] | None = None,
+    part: Part = WHOLE,
     style: Style = CLASSIC,
     backend: Backend = "auto",
 ) -> Drawn:
     """The picture that a camera takes of Gaussians, in linear light: `project`, then `rasterise`."""
-    projected = project(gaussians, camera, aperture, focus_disparity, point, style, backend)
+    projected = project(gaussians, camera, aperture, focus_disparity, part, style, backend)
     return rasterise(projected, camera.width, camera.height, backend)
 
 
@@ -44,14 +45,14 @@ def project(
     camera: Camera,
     aperture: Tensor | float = 0.0,
     focus_disparity: Tensor | float = 0.0,
-    point: tuple[float, float] | None = None,
+    part: Part = WHOLE,
     style: Style = CLASSIC,
     backend: Backend = "auto",
 ) -> Projected:
     """Gaussians → what they are on the screen, blurred each by its own depth.
 
-    With `point`, a place (x right, y up) on the lens of radius 1, nothing is blurred: it is the sharp view from that point,
-    with the focal plane where the lens's centre sees it. The mean of such views over the lens is what a real lens sees.
+    With a `part` of the lens, it is the view through that part alone, from its middle, with the focal plane where the lens's
+    centre sees it. The mean of the views through all parts is what a real lens sees, the better the smaller they are.
     """
     check_gaussians(gaussians)
     lens = (torch.as_tensor(value, dtype=gaussians.means.dtype).reshape(()) for value in (aperture, focus_disparity))
@@ -60,7 +61,7 @@ def project(
         raise ValueError(f"aperture and focus_disparity must be 0 or more, found {opening.item():g} and {focus.item():g}")
     if not 0 <= style.degree <= 3 or not style.near > 0:
         raise ValueError(f"degree must be 0 to 3 and near positive, found {style}")
-    return _backend(backend, gaussians.means).project(gaussians, camera, opening, focus, point, style)
+    return _backend(backend, gaussians.means).project(gaussians, camera, opening, focus, part, style)
 
 
 def rasterise(projected: Projected, width: int, height: int, backend: Backend = "auto") -> Drawn:

@@ -55,6 +55,17 @@ class Style:
     degree: int = 3
 
 
+class Part(NamedTuple):
+    """A part of a lens of radius 1: where it is (x right, y up), and the radius of a disc that spreads light as widely.
+
+    Radius 0 is a pinhole at that place; (0, 0, 1), the default, is the whole lens.
+    """
+
+    x: float = 0.0
+    y: float = 0.0
+    radius: float = 1.0
+
+
 class Projected(NamedTuple):
     """Gaussians on the screen, one row each, N rows.
 

@@ -14,11 +14,13 @@ from dofnerf.optics import scatter, to_display, to_linear
 from dofnerf.optics.light import Curve
 from dofnerf.rays import lens_points
 from dofnerf.render.base import Model, View, ViewLens
-from dofnerf.render.splats import CLASSIC, Backend, Drawn, Gaussians, Style, draw, from_colour, project, tally
+from dofnerf.render.splats import CLASSIC, Backend, Drawn, Gaussians, Part, Style, draw, from_colour, project, tally
+from dofnerf.render.splats.parts import lens_parts
 
 Blur = Literal["gaussian", "scatter"]
 _OPACITY = 0.5  # of Gaussians at the start
 _SIZE = 0.7  # of theirs, in distances to their neighbours
+_PARTS = 4  # of the lens, in a view
 
 
 class SplatModel(Model):
@@ -61,7 +63,7 @@ class SplatModel(Model):
         """The picture that a camera takes; through a lens, blurred as its layers and shape ask: one layer and a round opening
         by "gaussian", else by "scatter"."""
         round_ = lens is None or lens.kernel.blades == 0
-        shown = self.picture(camera, lens, "gaussian" if round_ else "scatter")
+        shown = self.picture(camera, lens, "gaussian" if round_ else "scatter", parts=_PARTS)
         if lens is None:
             return shown
         sharp = self.picture(camera)
@@ -73,14 +75,17 @@ class SplatModel(Model):
         lens: ViewLens | None = None,
         blur: Blur = "gaussian",
         degree: int = 3,
+        parts: int = 1,
+        turn: float = 0.0,
         backend: Backend = "auto",
     ) -> View:
         """The same with gradients, which reach the Gaussians and the lens; harmonics above `degree` are passed over.
 
         "gaussian" blurs each Gaussian by its own depth: it knows what is hidden, but not the aperture's shape; disparity and
-        alpha are then those of the blurred Gaussians. Where many opaque ones lie upon each other, as in scenes that were not
-        trained so, edges out of focus grow: alphas do not add. "scatter" blurs the sharp picture by its mean disparity, as the
-        paper does, in the shape of `lens.kernel`.
+        alpha are then those of the blurred Gaussians. Where many opaque ones lie upon each other, edges out of focus grow,
+        as alphas do not add; the more `parts` the lens is seen through, turned by `turn` as in `lens_parts`, the less, and the
+        more the blur is a disc's. "scatter" blurs the sharp picture by its mean disparity, as the paper does, in the shape
+        of `lens.kernel`.
         """
         own = replace(self.style, degree=min(degree, self.style.degree))
         if lens is None or blur == "scatter":
@@ -90,7 +95,11 @@ class SplatModel(Model):
                 image = scatter(image, lens.coc_radius(drawn.mean_disparity()), lens.kernel, lens.light)
         elif blur == "gaussian":
             style = replace(own, light=lens.light)
-            drawn = draw(self.gaussians, camera, lens.aperture, lens.focus_disparity, style=style, backend=backend)
+            views = [
+                draw(self.gaussians, camera, lens.aperture, lens.focus_disparity, part, style, backend)
+                for part in lens_parts(parts, turn)
+            ]
+            drawn = Drawn(*(torch.stack(values).mean(0) for values in zip(*views, strict=True)))
             image = to_display(self._before_background(drawn, lens.light), lens.light)
         else:
             raise ValueError(f"blur must be 'gaussian' or 'scatter', found {blur!r}")
@@ -99,15 +108,14 @@ class SplatModel(Model):
     def exact(self, camera: Camera, lens: ViewLens, points: int = 64, generator: torch.Generator | None = None) -> Tensor:
         """The image (H, W, 3) of a real lens: the mean light of sharp views from `points` points of it, of any shape.
 
-        Slow, and right at every occlusion. Gradients reach the Gaussians and the lens; a few points, new ones at each step,
-        are a training loss.
+        Slow, and right at every occlusion. Gradients reach the Gaussians and the lens.
         """
         if points < 1:
             raise ValueError(f"points must be 1 or more, found {points}")
         style = replace(self.style, light=lens.light)
         total: Tensor | float = 0.0
         for x, y in lens_points((1,), points, lens.kernel.blades, lens.kernel.rotation, generator)[0].tolist():
-            drawn = draw(self.gaussians, camera, lens.aperture, lens.focus_disparity, (x, y), style)
+            drawn = draw(self.gaussians, camera, lens.aperture, lens.focus_disparity, Part(x, y, 0.0), style)
             total = total + self._before_background(drawn, lens.light)
         return to_display(torch.as_tensor(total) / points, lens.light)
 

@@ -5,9 +5,9 @@ world-to-camera rotation (x right, y down, z ahead), J the perspective's slope a
 screen covariance is T Tᵀ, T = J W M. The backward pass works T out again: cheaper than to fetch it. Small matrices are tuples,
 row by row, so that they live in registers.
 
-`view` (22,) holds W row by row, the camera's position, fx, fy, cx, cy, width, height, aperture, focus disparity, and the point
-of the lens (0, 0: its centre); `style` (7,) whether blur is on, the part of the low-pass that does not cost opacity, near, the
-number of harmonics, and the light curve's gamma, shift and knee.
+`view` (22,) holds W row by row, the camera's position, fx, fy, cx, cy, width, height, aperture, focus disparity, and the middle
+of the part of the lens; `style` (7,) that part's radius, the part of the low-pass that does not cost opacity, near, the number
+of harmonics, and the light curve's gamma, shift and knee.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dofnerf.render.splats.harmonic_kernels import basis, basis_gradient, shown
 
 @compiled
 def _local(i, means, view):
-    """The mean as seen from the point of the lens, and that point's offset in the lens's plane."""
+    """The mean as seen from the middle of the part of the lens, and its offset in the lens's plane."""
     x, y, z = means[i, 0] - view[9], means[i, 1] - view[10], means[i, 2] - view[11]
     right, down = view[18] * view[20] / view[12], -view[18] * view[21] / view[13]
     u = view[0] * x + view[1] * y + view[2] * z - right

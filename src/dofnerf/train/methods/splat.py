@@ -1,7 +1,8 @@
 """Splats: 3D Gaussians that begin on the scene's points, learn from whole photos, and move to where the error is.
 
 A step draws one photo whole, through that photo's lens, each Gaussian blurred by its own depth. The stages mean: *pinhole*,
-sharp; *patches*, the lens; *lens rays*, the exact lens, sharp views from a few points of it averaged.
+sharp; *patches*, the lens; *lens rays*, the lens in a few parts, whose views are averaged: nearer to a real lens at the rims of
+what is out of focus, and a disc's blur rather than a bell's.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _LEAST = 0.2  # to which share the rates fall of all but places: colours and siz
 class SplatConfig:
     """How many Gaussians, and how they learn; rates are Adam's at the start."""
 
-    splats: int = 30_000
+    splats: int = 20_000
     """Gaussians in all."""
     degree: int = 2
     """Of the spherical harmonics by which colour depends on direction: 0 … 2; switched on one after the other."""
@@ -40,11 +41,11 @@ class SplatConfig:
     """Move Gaussians that are hardly seen to where the error is."""
     place_rate: float = 0.1
     """Of means, in median sizes of the Gaussians at the start; falls to `rates.decay`."""
-    size_rate: float = 0.02
-    turn_rate: float = 0.01
-    opacity_rate: float = 0.05
-    colour_rate: float = 0.02
-    direction_rate: float = 0.002
+    size_rate: float = 0.04
+    turn_rate: float = 0.02
+    opacity_rate: float = 0.1
+    colour_rate: float = 0.04
+    direction_rate: float = 0.004
 
     def __post_init__(self) -> None:
         if self.splats < 1 or self.degree not in (0, 1, 2):
@@ -74,11 +75,9 @@ class SplatSteps(Steps):
         lens = None
         if stage != "pinhole":
             lens = ViewLens(self.lens.aperture[photo], self.lens.focus_disparity[photo], light=self.config.lens.light)
-        if stage == "lens rays":
-            assert lens is not None
-            image = self.model.exact(camera, lens, self.config.steps.lens_points, generator)
-        else:
-            image = self.model.picture(camera, lens, self.own.blur, degree).image
+        parts = self.config.steps.lens_points if stage == "lens rays" else 1
+        turn = float(torch.rand((), generator=generator, device=generator.device)) if parts > 1 else 0.0
+        image = self.model.picture(camera, lens, self.own.blur, degree, parts, turn).image
         off = missed(image, target)
         if not bool(torch.isfinite(off.detach()).all()):
             raise NotFinite("the splats gave a colour that is not a number")
@@ -107,12 +106,13 @@ class SplatMethod(Method):
 
     def preset(self, name: str) -> TrainConfig:
         lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), in_focus=0.0)
-        steps = StepsConfig(200, 1800, 0, lens_points=4)
+        steps = StepsConfig(200, 1200, 600, lens_points=4)
         config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(), field_config=SplatConfig())
         if name == "paper":
             raise ValueError("the preset paper is of the fields nerf and dsnerf: splats are not the paper's")
         if name == "best":
-            return replace(config, steps=replace(steps, pinhole_steps=400, lens_steps=5600), field_config=SplatConfig(60_000))
+            steps = replace(steps, pinhole_steps=400, lens_steps=1600, lens_ray_steps=6000, lens_points=6)
+            return replace(config, steps=steps, field_config=SplatConfig(40_000))
         return config
 
     def begin(self, config: TrainConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:
