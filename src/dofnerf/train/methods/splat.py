@@ -24,7 +24,7 @@ from dofnerf.train.methods.growth import Growth
 from dofnerf.train.setting import Setting
 from dofnerf.train.workers import ALONE, Workers
 
-_LEAST = 0.2  # to which share the rates fall of all but places: colours and sizes go on learning
+_LEAST = 0.5  # to which share the rates fall of all but places: sizes and colours go on learning to the end
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class SplatMethod(Method):
 
     def preset(self, name: str) -> TrainConfig:
         lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), in_focus=0.0)
-        steps = StepsConfig(200, 1200, 600, lens_points=4)
+        steps = StepsConfig(200, 800, 1000, lens_points=4)
         config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(), field_config=SplatConfig())
         if name == "paper":
             raise ValueError("the preset paper is of the fields nerf and dsnerf: splats are not the paper's")
