@@ -14,7 +14,7 @@ from typing import Any
 
 from dofnerf.scenes import colmap, lightfield, llff, transforms, triplets
 from dofnerf.scenes.colmap_model import find_model
-from dofnerf.scenes.export import write_transforms
+from dofnerf.scenes.export import plain_stems, write_transforms
 from dofnerf.scenes.overview import describe, write_contact_sheet
 from dofnerf.scenes.protocol import GridOptions, ReadOptions, assemble
 from dofnerf.scenes.scene import Frame, Lens, Points, Scene, Viewpoint, Visible
@@ -86,6 +86,7 @@ __all__ = [
     "describe",
     "detect",
     "load",
+    "plain_stems",
     "read_cameras",
     "read_splats",
     "write_cameras",

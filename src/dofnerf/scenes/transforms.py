@@ -65,7 +65,7 @@ def read(path: Path, options: ReadOptions) -> Found:
 
 def read_viewpoints(file: Path, data: dict[str, Any]) -> list[Viewpoint]:
     """The cameras of a transforms.json, whose content is `data`; photos need not be there if w and h are."""
-    held = next((data[key] for key in ("test_filenames", "val_filenames") if isinstance(data.get(key), list)), [])
+    held: list[Any] = next((data[key] for key in ("test_filenames", "val_filenames") if isinstance(data.get(key), list)), [])
     entries = _entries(file, data)
     found = (_Entry(file.parent, file, data, entry, i).viewpoint(f"{i:04d}") for i, entry in enumerate(entries))
     return [replace(view, held_out=view.name in held) for view in found]

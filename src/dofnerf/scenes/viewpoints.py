@@ -1,7 +1,7 @@
 """Cameras without photos, as JSON: transforms.json, as we and nerfstudio write it, and cameras.json of 3D Gaussian Splatting.
 
-The second is a list, one entry a photo: img_name, width, height, position (3), rotation (3, 3) camera-to-world with OpenCV's axes
-(x right, y down, z ahead), fx, fy.
+The second is a list, one entry a photo: img_name, width, height, fx, fy, position (3), rotation (3, 3) camera-to-world with the
+axes of OpenCV (x right, y down, z ahead).
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def plain_view(view: Viewpoint) -> dict[str, Any]:
 def _listed(entry: Any, i: int, where: str) -> Viewpoint:
     if not isinstance(entry, dict):
         raise ValueError(f"{where}: expected an object, found {shown(entry)}")
-    fx, fy, width, height = (number(entry.get(key), f"{where}: {key}", positive=True) for key in ("fx", "fy", "width", "height"))
+    fx, fy, width, height = (
+        number(entry.get(key), f"{where}: {key}", positive=True) for key in ("fx", "fy", "width", "height")
+    )
     if min(width, height) < 1 or max(width, height) > LARGEST_SIDE:
         raise ValueError(f"{where}: a photo of {width:g}×{height:g} pixels")
     try:
@@ -64,4 +66,6 @@ def _listed(entry: Any, i: int, where: str) -> Viewpoint:
     to_world = pose(matrix, where) * [1, -1, -1, 1]  # OpenCV → OpenGL: y and z turn round
     name = entry.get("img_name")
     size = round(width), round(height)
-    return Viewpoint(name if isinstance(name, str) and name else f"{i:04d}", Camera(to_world, fx, fy, width / 2, height / 2, *size))
+    return Viewpoint(
+        name if isinstance(name, str) and name else f"{i:04d}", Camera(to_world, fx, fy, width / 2, height / 2, *size)
+    )
