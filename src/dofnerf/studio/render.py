@@ -98,7 +98,7 @@ def opening_of(shot: ShotConfig, subject: Subject) -> Opening:
     from dofnerf.studio.shot import Opening
 
     if shot.layers is not None and not subject.layered:
-        raise ValueError("--layers is for volumetric runs: splats are blurred each by its own depth; leave it away")
+        raise ValueError("--layers: splats that mix as light are blurred each by its own depth, without layers; leave it away")
     light = subject.light if shot.light is None else shot.light
     return Opening(shot.kernel(), light, shot.layers or LAYERS, shot.lens_samples)
 
@@ -119,14 +119,18 @@ def shoot(
     from dofnerf.studio.shot import photograph, sharp_picture
 
     parts = max(opening.samples, 1)
-    sharp, picture = sharp_picture(subject.model, view.camera)
+    try:
+        sharp, picture = sharp_picture(subject.model, view.camera)
+        lens, why = config.shot.resolve(view, picture, config.focus)
+    except ValueError as error:
+        raise ValueError(f"{config.source}: view {view.name}: {error}") from None
     tick(1)
-    lens, why = config.shot.resolve(view, picture, config.focus)
     if lens is None:
         light = to_linear(sharp.image, opening.light).cpu().numpy()
         tick(parts)
     else:
-        light = photograph(subject.model, view.camera, lens, opening, lambda: tick(1))
+        flat = picture if subject.flat else None
+        light = photograph(subject.model, view.camera, lens, opening, flat, lambda: tick(1))
     light = light * 2.0**config.shot.exposure
     display = to_display(torch.from_numpy(light), opening.light).numpy()
     path = files.write(i, display, light, picture.disparity, sharp.alpha.cpu().numpy())

@@ -21,6 +21,7 @@ from dofnerf.rays import lens_points
 from dofnerf.render import Model, View, ViewLens
 from dofnerf.scenes import Lens
 from dofnerf.studio.rgbd import RGBD
+from dofnerf.studio.virtual_lens import VirtualLens
 
 SEEN = 0.5  # alpha below which a pixel has no depth to focus on
 
@@ -38,22 +39,34 @@ def sharp_picture(model: Model, camera: Camera) -> tuple[View, RGBD]:
     """All in focus: as the model shows it, and as a picture with depth to focus on."""
     view = model.view(camera)
     if not bool(torch.isfinite(view.image).all() & torch.isfinite(view.disparity).all()):
-        raise ValueError("the scene gives colours or depths that are not numbers: it is damaged")
+        raise ValueError("the picture is not made of numbers: what was trained is damaged, or fell apart; train it again")
     holes = (view.alpha < SEEN).cpu().numpy()
     disparity = np.where(holes, 0, view.disparity.clamp(min=0).cpu().numpy())
     return view, RGBD(view.image.cpu().numpy(), disparity, holes)
 
 
 def photograph(
-    model: Model, camera: Camera, lens: Lens, opening: Opening, tick: Callable[[], None] = lambda: None
+    model: Model,
+    camera: Camera,
+    lens: Lens,
+    opening: Opening,
+    flat: RGBD | None = None,
+    tick: Callable[[], None] = lambda: None,
 ) -> np.ndarray:
-    """The picture (H, W, 3) through a lens, in linear light; `tick` is called after each part of the work."""
+    """The picture (H, W, 3) through a lens, in linear light; `tick` is called after each part of the work.
+
+    With `flat`, the sharp picture, quick blur is made from that rather than by the model.
+    """
     if opening.samples:
         return exact(model, camera, lens, opening, tick).cpu().numpy()
-    through = ViewLens(lens.aperture, 1 / lens.focus_depth, opening.kernel, opening.layers, opening.light)
-    image = to_linear(model.view(camera, through).image, opening.light)
+    if flat is not None:
+        virtual = VirtualLens(flat, opening.kernel, opening.light, opening.layers)
+        light = virtual.shown(virtual.photograph(lens.aperture, 1 / lens.focus_depth), linear=True)
+    else:
+        through = ViewLens(lens.aperture, 1 / lens.focus_depth, opening.kernel, opening.layers, opening.light)
+        light = to_linear(model.view(camera, through).image, opening.light).cpu().numpy()
     tick()
-    return image.cpu().numpy()
+    return light
 
 
 def exact(model: Model, camera: Camera, lens: Lens, opening: Opening, tick: Callable[[], None]) -> Tensor:

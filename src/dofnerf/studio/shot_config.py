@@ -50,7 +50,8 @@ class ShotConfig(ShapeConfig):
     as_shot: bool = False
     """The lens of the photo itself: the one that the run learned, or that --camera names for the frame."""
     layers: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 8)")] = None
-    """Depth layers of the blur of volumetric runs: 1 is the paper's blur. Splats need none: each has a depth of its own."""
+    """Depth layers of the blur of volumetric runs and of .ply files: 1 is the paper's blur. Splats that were trained here need
+    none: each is blurred by its own depth."""
     lens_samples: int = 0
     """Take the picture as the mean of so many sharp views from all over the lens: exact at every occlusion, and slow. 64 for a
     look, 256 and more for large blur; 0 is the quick blur."""
@@ -96,8 +97,7 @@ class ShotConfig(ShapeConfig):
     def resolve(self, view: Viewpoint, picture: RGBD, focus: FocusConfig) -> tuple[Lens | None, str]:
         """The lens for a view whose sharp `picture` is known, and where it comes from in words; None is all in focus."""
         if self.as_shot:
-            if view.lens is None:
-                raise ValueError(f"--as-shot: nobody knows the lens of view {view.name}; it was not among the training photos")
+            assert view.lens is not None  # checked when the views were chosen
             lens, why = view.lens, "as shot"
         else:
             opening = self._opening(view)
@@ -105,7 +105,7 @@ class ShotConfig(ShapeConfig):
             if (opening is None and not focused) or (opening is not None and opening[0] == 0):
                 return None, "all in focus"
             if picture.holes.all() and focus.focus is None:
-                raise ValueError(f"view {view.name} shows nothing to focus on; give --focus, or another view")
+                raise ValueError("it shows nothing to focus on; give --focus, or another view")
             disparity, where = focus.disparity(picture)
             aperture, how = opening or automatic_aperture(picture, [disparity])
             lens, why = Lens(aperture, 1 / disparity if disparity > 0 else math.inf), f"{how}; focus {where}"

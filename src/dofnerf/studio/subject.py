@@ -46,7 +46,10 @@ class SplatFileConfig:
 @dataclass(frozen=True)
 class Subject:
     """`model` shows views. A run has `views` (those of its photos) and `learned`, the lens of each training photo by name, at
-    `size` (width, height); a file has `splats`. `light` is the curve between display values and light."""
+    `size` (width, height); a file has `splats`. `light` is the curve between display values and light.
+
+    `flat`: its quick blur is made from the sharp picture and its depth. Splats that mix as display values would look
+    another way if they were blurred as light, even in focus: 21 dB against the exact lens, where this reaches 35."""
 
     model: Model
     words: str
@@ -55,13 +58,14 @@ class Subject:
     learned: Mapping[str, Lens] = field(default_factory=dict)
     size: tuple[int, int] | None = None
     splats: Splats | None = None
+    flat: bool = False
 
     @property
     def layered(self) -> bool:
-        """Whether its blur comes in layers; splats are blurred each by its own depth."""
+        """Whether its blur comes in layers; splats that mix as light are blurred each by its own depth."""
         from dofnerf.render.splats.model import SplatModel
 
-        return not isinstance(self.model, SplatModel)
+        return self.flat or not isinstance(self.model, SplatModel)
 
 
 def is_splat_file(source: Path) -> bool:
@@ -86,7 +90,9 @@ def open_file(path: Path, config: SplatFileConfig, device: str) -> Subject:
     style = Style(light=LIGHT if config.blend == "light" else 1.0, antialiased=config.antialiased)
     background = torch.tensor(vector("--background", config.background or "0,0,0"), dtype=torch.float32)
     model = SplatModel(gaussians, style, background).to(device)
-    return Subject(model, f"{path}, {len(splats):,} splats, harmonics of degree {splats.degree}", splats=splats)
+    return Subject(
+        model, f"{path}, {len(splats):,} splats, harmonics of degree {splats.degree}", splats=splats, flat=style.light == 1
+    )
 
 
 def open_run(path: Path, device: str) -> Subject:

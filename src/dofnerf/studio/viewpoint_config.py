@@ -42,7 +42,7 @@ class ViewpointConfig:
     look_at: Annotated[str | None, tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(default: the splats' middle)")] = None
     """The point in the middle of the picture, in scene units."""
     up: Annotated[str | None, tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(default: 0,-1,0; a run's own)")] = None
-    """Which way is up; 3D Gaussian Splatting has y down, exports of nerfstudio have 0,0,1."""
+    """Which way is up; 3D Gaussian Splatting has y down. Exports of nerfstudio have 0,0,1, splats trained here 0,1,0."""
     fov: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 50; a run's own)")] = None
     """Horizontal field of view in degrees, for a camera placed by --eye, --look-at or automatically."""
     width: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: the camera's; 960 for a .ply)")] = None
@@ -178,8 +178,11 @@ def _number(text: str, known: list[Viewpoint], names: list[str]) -> int:
 
 
 def _ahead(up: np.ndarray) -> np.ndarray:
-    """The way in which a camera looks that nobody turned: +z where y is up or down, +y where z is up."""
-    ahead = np.array([0.0, 1.0, 0.0]) if abs(up[2]) > max(abs(up[0]), abs(up[1])) else np.array([0.0, 0.0, 1.0])
+    """The way in which a camera looks that nobody turned: +z where y is down (OpenCV), −z where it is up (OpenGL), else +y."""
+    if abs(up[2]) > max(abs(up[0]), abs(up[1])):
+        ahead = np.array([0.0, 1.0, 0.0])
+    else:
+        ahead = np.array([0.0, 0.0, -1.0 if up[1] > 0 else 1.0])
     across = ahead - up * (ahead @ up) / (up @ up)
     return across / np.linalg.norm(across)
 
