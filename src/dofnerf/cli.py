@@ -48,7 +48,7 @@ VERBS = {
     "demo": Verb("See it work on the scene in the package, in minutes.", "dofnerf.studio.demo", "DemoConfig"),
     "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
     "train": Verb("Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"),
-    "render": Verb("Shoot a trained scene, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig"),
+    "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig"),
     "synth lens": Verb(
         "Photograph a built-in place through a true thin lens.", "dofnerf.synth.lens_command", "LensCommandConfig"
     ),
