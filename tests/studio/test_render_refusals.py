@@ -38,9 +38,13 @@ def made(tmp_path_factory):
     write_ply(folder / "away.ply", model)
     write_cameras(folder / "cams.json", [Viewpoint("a", CAMERA), Viewpoint("b", CAMERA)])
     plain = json.loads((folder / "cams.json").read_text())
-    for name, change in {
-        "unsized": {"w": None}, "skewed": {"transform_matrix": np.ones((4, 4)).tolist()}, "blind": {"fl_x": None, "fl_y": None},
-    }.items():  # fmt: skip
+    changes = {
+        "unsized": {"w": None},
+        "vast": {"w": 100_000, "h": 100_000},
+        "skewed": {"transform_matrix": np.ones((4, 4)).tolist()},
+        "blind": {"fl_x": None, "fl_y": None},
+    }
+    for name, change in changes.items():
         (folder / f"{name}.json").write_text(json.dumps({"frames": [plain["frames"][0] | change]}))
     (folder / "broken.json").write_text("{")
     (folder / "list.json").write_text('[{"fx": 1}]')
@@ -76,6 +80,7 @@ BAD = {
     "camera empty": (["wall.ply", "--camera", "nothing.json"], ["nothing.json", "frames"]),
     "camera of a list": (["wall.ply", "--camera", "list.json"], ["list.json: camera 0", "fy"]),
     "camera without a size": (["wall.ply", "--camera", "unsized.json"], ["unsized.json: frame 0", "w and h"]),
+    "camera too large": (["wall.ply", "--camera", "vast.json"], ["view a", "100000", "--width"]),
     "camera skewed": (["wall.ply", "--camera", "skewed.json"], ["skewed.json: frame 0", "not a rotation"]),
     "camera without focal length": (["wall.ply", "--camera", "blind.json"], ["blind.json: frame 0", "no focal length"]),
     "camera and eye": (["wall.ply", "--camera", "cams.json", "--eye", "0,0,1"], ["--eye", "--camera"]),

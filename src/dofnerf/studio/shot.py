@@ -24,6 +24,7 @@ from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.virtual_lens import VirtualLens
 
 SEEN = 0.5  # alpha below which a pixel has no depth to focus on
+FAINT = 0.02  # alpha below which there is nothing: a silhouette's thin edge belongs to the thing, not to infinity
 
 
 class Opening(NamedTuple):
@@ -40,9 +41,8 @@ def sharp_picture(model: Model, camera: Camera) -> tuple[View, RGBD]:
     view = model.view(camera)
     if not bool(torch.isfinite(view.image).all() & torch.isfinite(view.disparity).all()):
         raise ValueError("the picture is not made of numbers: what was trained is damaged, or fell apart; train it again")
-    holes = (view.alpha < SEEN).cpu().numpy()
-    disparity = np.where(holes, 0, view.disparity.clamp(min=0).cpu().numpy())
-    return view, RGBD(view.image.cpu().numpy(), disparity, holes)
+    disparity = torch.where(view.alpha < FAINT, 0.0, view.disparity.clamp(min=0))
+    return view, RGBD(*(part.cpu().numpy() for part in (view.image, disparity, view.alpha < SEEN)))
 
 
 def photograph(

@@ -51,6 +51,7 @@ class Subject:
     `flat`: its quick blur is made from the sharp picture and its depth. Splats that mix as display values would look
     another way if they were blurred as light, even in focus: 21 dB against the exact lens, where this reaches 35."""
 
+    source: Path
     model: Model
     words: str
     light: Curve = LIGHT
@@ -90,9 +91,8 @@ def open_file(path: Path, config: SplatFileConfig, device: str) -> Subject:
     style = Style(light=LIGHT if config.blend == "light" else 1.0, antialiased=config.antialiased)
     background = torch.tensor(vector("--background", config.background or "0,0,0"), dtype=torch.float32)
     model = SplatModel(gaussians, style, background).to(device)
-    return Subject(
-        model, f"{path}, {len(splats):,} splats, harmonics of degree {splats.degree}", splats=splats, flat=style.light == 1
-    )
+    words = f"{path}, {len(splats):,} splats, harmonics of degree {splats.degree}"
+    return Subject(path, model, words, splats=splats, flat=style.light == 1)
 
 
 def open_run(path: Path, device: str) -> Subject:
@@ -114,4 +114,4 @@ def open_run(path: Path, device: str) -> Subject:
     cameras = run.folder / CAMERAS
     views = read_cameras(cameras) if cameras.is_file() else []
     words = f"{path}, {run.config.field}, {run.learner.standing.step} steps, trained on {setting.scene}"
-    return Subject(run.model, words, run.config.lens.light, tuple(views), learned, setting.size)
+    return Subject(path, run.model, words, run.config.lens.light, tuple(views), learned, setting.size)

@@ -82,15 +82,21 @@ class ViewpointConfig:
             return [self._place(subject)]
         known = self._known(subject)
         names = scenes.plain_stems([view.name for view in known])
-        chosen = self._chosen(known, names, as_shot)
-        return [replace(self._sized(known[i]), name=names[i]) for i in chosen]
+        chosen = [replace(self._sized(known[i]), name=names[i]) for i in self._chosen(known, names, as_shot)]
+        for view in chosen:
+            if max(view.camera.width, view.camera.height) > LARGEST_SIDE:
+                raise ValueError(
+                    f"view {view.name} has {view.camera.width} × {view.camera.height} pixels, more than {LARGEST_SIDE} along a "
+                    "side; give a smaller --width"
+                )
+        return chosen
 
     def _known(self, subject: Subject) -> list[Viewpoint]:
         """All views that there are."""
         if self.camera is None:
             if not subject.views:
                 raise ValueError(
-                    f"{subject.words.split(',')[0]}: the run has no cameras.json (it was trained by an older version); "
+                    f"{subject.source}: the run has no cameras.json (it was trained by an older version); "
                     "give --camera with the scene's folder"
                 )
             found = list(subject.views)
