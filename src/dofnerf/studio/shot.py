@@ -42,7 +42,8 @@ def sharp_picture(model: Model, camera: Camera) -> tuple[View, RGBD]:
     if not bool(torch.isfinite(view.image).all() & torch.isfinite(view.disparity).all()):
         raise ValueError("the picture is not made of numbers: what was trained is damaged, or fell apart; train it again")
     disparity = torch.where(view.alpha < FAINT, 0.0, view.disparity.clamp(min=0))
-    return view, RGBD(*(part.cpu().numpy() for part in (view.image, disparity, view.alpha < SEEN)))
+    image, depths, holes = (part.cpu().numpy() for part in (view.image, disparity, view.alpha < SEEN))
+    return view, RGBD(image, depths, holes)
 
 
 def photograph(
