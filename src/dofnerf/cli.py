@@ -22,6 +22,7 @@ ABOUT = """Blurred photos in; a sharp 3D scene, every photo's lens, and a virtua
 Start with the first, then take photos or a picture of your own:
   dofnerf demo
   dofnerf train SCENE --out runs/mine
+  dofnerf render runs/mine --focus-at 320,200
   dofnerf refocus photo.jpg depth.png --focus-at 320,200
 
 Each VERB explains its flags, with units and examples: dofnerf VERB --help"""
@@ -47,6 +48,7 @@ VERBS = {
     "demo": Verb("See it work on the scene in the package, in minutes.", "dofnerf.studio.demo", "DemoConfig"),
     "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
     "train": Verb("Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"),
+    "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig"),
     "synth lens": Verb(
         "Photograph a built-in place through a true thin lens.", "dofnerf.synth.lens_command", "LensCommandConfig"
     ),

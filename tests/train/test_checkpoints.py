@@ -17,6 +17,7 @@ import safetensors.torch
 import torch
 from tiny_world import QUIET, config, scene
 
+from dofnerf.scenes import read_cameras
 from dofnerf.train import Diverged, KeepConfig, Run, checkpoint, loop, steps, train
 
 HERE = Path(__file__).parent
@@ -87,10 +88,12 @@ def test_a_stopped_run_ends_as_if_it_had_not(stopped, whole, at, how):
 
 def test_the_folder_explains_itself(whole):
     assert {path.name for path in whole.folder.iterdir()} == {
-        "README.txt", "checkpoint.safetensors", "config.json", "lens.csv", "log.txt", "previews",
+        "README.txt", "cameras.json", "checkpoint.safetensors", "config.json", "lens.csv", "log.txt", "previews",
     }  # fmt: skip
     words = json.loads((whole.folder / "config.json").read_text())
     assert words["config"]["steps"]["pinhole_steps"] == 4
+    kept = read_cameras(whole.folder / "cameras.json")
+    assert [view.name for view in kept if view.held_out] == ["view-3"] and len(kept) == 5
     with open(whole.folder / "lens.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["photo"] for row in rows] == list(whole.setting.photos)

@@ -61,7 +61,7 @@ def test_both_end_with_the_same_bits_and_one_checkpoint(folder, name):
     first, second = (tensors(folder, name, number) for number in range(2))
     assert first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
     assert {path.name for path in (folder / name).iterdir()} == {
-        "README.txt", "checkpoint.safetensors", "config.json", "lens.csv", "log.txt", "previews",
+        "README.txt", "cameras.json", "checkpoint.safetensors", "config.json", "lens.csv", "log.txt", "previews",
     }  # fmt: skip
     kept = Run.load(folder / name).learner.tensors()
     assert all(torch.equal(kept[key], first[key]) for key in first)

@@ -1,5 +1,6 @@
 """Pictures, depth maps and videos on disk. Bad files raise ValueError or OSError with one line that names the file."""
 
+from dofnerf.pictures.deep_png import write_deep_png
 from dofnerf.pictures.files import (
     atomic,
     image_size,
@@ -21,6 +22,7 @@ __all__ = [
     "is_linear",
     "read_image",
     "read_map",
+    "write_deep_png",
     "write_exr",
     "write_image",
     "write_json",

@@ -14,11 +14,12 @@ from typing import Any
 
 from dofnerf.scenes import colmap, lightfield, llff, transforms, triplets
 from dofnerf.scenes.colmap_model import find_model
-from dofnerf.scenes.export import write_transforms
+from dofnerf.scenes.export import plain_stems, write_transforms
 from dofnerf.scenes.overview import describe, write_contact_sheet
 from dofnerf.scenes.protocol import GridOptions, ReadOptions, assemble
-from dofnerf.scenes.scene import Frame, Lens, Points, Scene, Visible
+from dofnerf.scenes.scene import Frame, Lens, Points, Scene, Viewpoint, Visible
 from dofnerf.scenes.splats import Splats, read_splats, write_splats
+from dofnerf.scenes.viewpoints import read_cameras, write_cameras
 
 READERS = {
     "transforms": transforms.read,
@@ -79,12 +80,16 @@ __all__ = [
     "ReadOptions",
     "Scene",
     "Splats",
+    "Viewpoint",
     "Visible",
     "demo",
     "describe",
     "detect",
     "load",
+    "plain_stems",
+    "read_cameras",
     "read_splats",
+    "write_cameras",
     "write_contact_sheet",
     "write_splats",
     "write_transforms",

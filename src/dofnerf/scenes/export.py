@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dofnerf.camera import Camera
 from dofnerf.pictures import write_image, write_json, write_map
 from dofnerf.scenes.ply import write_ply
-from dofnerf.scenes.scene import Frame, Lens, Scene
+from dofnerf.scenes.scene import Lens, Scene
 from dofnerf.scenes.source import Source
 
 POINTS = "points.ply"
@@ -66,12 +67,12 @@ def _entry(scene: Scene, i: int, name: str, shared: dict[str, float]) -> dict[st
         entry["depth_file_path"] = f"depth/{name}.npy"
     for key, lens in (("lens", frame.lens), ("near_lens", frame.near_lens), ("far_lens", frame.far_lens)):
         if lens is not None:
-            entry[key] = _lens(lens)
+            entry[key] = plain_lens(lens)
     if frame.bounds is not None:
         entry["near"], entry["far"] = frame.bounds
     if frame.seen is not None and scene.points is not None:
         entry["visible_file_path"] = f"visible/{name}.npy"
-    entry |= {key: value for key, value in _intrinsics(frame).items() if key not in shared}
+    entry |= {key: value for key, value in intrinsics(frame.camera).items() if key not in shared}
     entry["transform_matrix"] = [*frame.camera.camera_to_world.tolist(), [0.0, 0.0, 0.0, 1.0]]
     return entry
 
@@ -90,23 +91,28 @@ def _write_files(scene: Scene, i: int, entry: dict[str, Any], folder: Path, resu
         write_map(folder / entry["visible_file_path"], np.stack([frame.seen, error], axis=1))
 
 
-def _lens(lens: Lens) -> dict[str, float | None]:
+def plain_lens(lens: Lens) -> dict[str, float | None]:
     """JSON has no infinity: null stands for it."""
     return {"aperture": lens.aperture, "focus_depth": lens.focus_depth if math.isfinite(lens.focus_depth) else None}
 
 
-def _intrinsics(frame: Frame) -> dict[str, float]:
-    camera = frame.camera
+def intrinsics(camera: Camera) -> dict[str, float]:
+    """As transforms.json names them."""
     return {"fl_x": camera.fx, "fl_y": camera.fy, "cx": camera.cx, "cy": camera.cy}
 
 
 def _shared_intrinsics(scene: Scene) -> dict[str, float]:
-    first, *rest = (_intrinsics(frame) for frame in scene.frames)
+    first, *rest = (intrinsics(frame.camera) for frame in scene.frames)
     return {key: value for key, value in first.items() if all(other[key] == value for other in rest)}
 
 
 def stems(scene: Scene) -> list[str]:
     """File names for the views: their own where these differ, else numbers."""
-    stems = [Path(frame.name).stem for frame in scene.frames]
+    return plain_stems([frame.name for frame in scene.frames])
+
+
+def plain_stems(names: Sequence[str]) -> list[str]:
+    """The same for any names."""
+    stems = [Path(name).stem for name in names]
     plain = all(stem and stem.isprintable() and "." not in stem and "\\" not in stem for stem in stems)
     return stems if plain and len(set(stems)) == len(stems) else [f"{i:04d}" for i in range(len(stems))]

@@ -46,17 +46,22 @@ def pictures_in(root: Path, folder: Path) -> list[Path]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON file whose outermost value is an object."""
+    value = read_json_value(path)
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: expected a JSON object, found {shown(value)}")
+    return value
+
+
+def read_json_value(path: Path) -> Any:
+    """A JSON file, whatever it holds."""
     if path.stat().st_size > LARGEST_JSON:
         raise ValueError(f"{path}: larger than {LARGEST_JSON >> 20} MB; this is not a scene description")
     try:
-        value = json.loads(path.read_bytes().decode("utf-8-sig"))
+        return json.loads(path.read_bytes().decode("utf-8-sig"))
     except RecursionError:
         raise ValueError(f"{path}: the JSON is nested absurdly deep") from None
     except ValueError as error:
         raise ValueError(f"{path}: not valid JSON ({first_line(error)})") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}: expected a JSON object, found {shown(value)}")
-    return value
 
 
 def read_array(path: Path) -> np.ndarray:

@@ -79,6 +79,8 @@ def read_vertices(data: bytes) -> np.ndarray:
         if words[:1] == ["format"]:
             form = words[1]
         elif words[:1] == ["element"]:
+            if words[1] == "chunk":
+                raise ValueError("it is a compressed .ply; save it as an uncompressed one, in SuperSplat: PLY, not compressed")
             if not current and words[1] != "vertex":
                 raise ValueError("the vertices do not come first")
             current = words[1]

@@ -79,6 +79,16 @@ class Frame:
     seen_error: np.ndarray | None = None
 
 
+@dataclass(frozen=True)
+class Viewpoint:
+    """A camera with a name, without a photo; `lens` is the one to shoot with, where known."""
+
+    name: str
+    camera: Camera
+    lens: Lens | None = None
+    held_out: bool = False
+
+
 @dataclass
 class Scene:
     """Frames of one size with depth range `near` to `far`; `train` and `test` are indices into `frames`.

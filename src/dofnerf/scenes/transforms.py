@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from dofnerf.scenes.guard import bounds, inside, number, pose, read_array, read_
 from dofnerf.scenes.ply import read_ply
 from dofnerf.scenes.protocol import Found, ReadOptions, magnified
 from dofnerf.scenes.ranges import with_bounds
-from dofnerf.scenes.scene import Frame, Lens, Points
+from dofnerf.scenes.scene import Frame, Lens, Points, Viewpoint
 from dofnerf.scenes.source import DepthFile, PictureFile, Source
 
 SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".exr")
@@ -62,14 +63,27 @@ def read(path: Path, options: ReadOptions) -> Found:
     return Found(root.resolve().name, "transforms.json", frames, near, far, width, points, frozen, notes)
 
 
-def _frames(root: Path, file: Path, data: dict[str, Any]) -> list[Frame]:
+def read_viewpoints(file: Path, data: dict[str, Any]) -> list[Viewpoint]:
+    """The cameras of a transforms.json, whose content is `data`; photos need not be there if w and h are."""
+    held: list[Any] = next((data[key] for key in ("test_filenames", "val_filenames") if isinstance(data.get(key), list)), [])
+    entries = _entries(file, data)
+    found = (_Entry(file.parent, file, data, entry, i).viewpoint(f"{i:04d}") for i, entry in enumerate(entries))
+    return [replace(view, held_out=view.name in held) for view in found]
+
+
+def _entries(file: Path, data: dict[str, Any]) -> list[dict[str, Any]]:
     entries = data.get("frames")
     if not isinstance(entries, list) or not entries:
         raise ValueError(f"{file}: expected a list of frames, found {shown(entries)}")
-    frames, names = [], set()
     for i, entry in enumerate(entries):
         if not isinstance(entry, dict):
             raise ValueError(f"{file}: frame {i}: expected an object, found {shown(entry)}")
+    return entries
+
+
+def _frames(root: Path, file: Path, data: dict[str, Any]) -> list[Frame]:
+    frames, names = [], set()
+    for i, entry in enumerate(_entries(file, data)):
         frame = _Entry(root, file, data, entry, i).frame()
         if frame.name in names:
             raise ValueError(f"{file}: frame {i}: {frame.name} is listed twice")
@@ -105,7 +119,7 @@ class _Entry:
         given = self.entry.get("near"), self.entry.get("far")
         seen, error = self._seen()
         return Frame(
-            name=str(self.entry["file_path"]).replace("\\", "/").removeprefix("./"),
+            name=self._name(),
             camera=camera,
             photo=photo,
             lens=magnified(self._lens("lens"), ratio),
@@ -120,17 +134,33 @@ class _Entry:
             seen_error=None if error is None else error * ratio,
         )
 
+    def viewpoint(self, unnamed: str) -> Viewpoint:
+        named = isinstance(self.entry.get("file_path"), str) and self.entry["file_path"]
+        if self.values.get("w") is None or self.values.get("h") is None:
+            if not named:
+                raise ValueError(f"{self.where}: no size; give w and h, in pixels")
+            size = image_size(self._file(self.entry["file_path"], "w and h are not given, and file_path"))
+        else:
+            size = self._size(None)
+        bent_camera, bent = self._camera(size)
+        camera, zoom = straighten(bent_camera, bent, self.where)
+        return Viewpoint(self._name() if named else unnamed, camera, magnified(self._lens("lens"), zoom))
+
+    def _name(self) -> str:
+        return str(self.entry["file_path"]).replace("\\", "/").removeprefix("./")
+
     def _number(self, key: str, default: float | None = None, positive: bool = False) -> float | None:
         value = self.values.get(key)
         return default if value is None else number(value, f"{self.where}: {key}", positive)
 
-    def _size(self, size: tuple[int, int]) -> tuple[int, int]:
-        """The size that the intrinsics are given for."""
-        width, height = self._number("w", size[0], True), self._number("h", size[1], True)
+    def _size(self, size: tuple[int, int] | None) -> tuple[int, int]:
+        """The size that the intrinsics are given for; it has the shape of the photo's `size`, where there is one."""
+        default = size or (None, None)
+        width, height = self._number("w", default[0], True), self._number("h", default[1], True)
         assert width is not None and height is not None
         if min(width, height) < 1 or max(width, height) > 1 << 20:
             raise ValueError(f"{self.where}: a photo of {width:g}×{height:g} pixels")
-        if abs(height * size[0] / width - size[1]) > max(1.5, 0.01 * size[1]):
+        if size is not None and abs(height * size[0] / width - size[1]) > max(1.5, 0.01 * size[1]):
             raise ValueError(
                 f"{self.where}: the photo has {size[0]}×{size[1]} pixels, another shape than w×h = {width:g}×{height:g}"
             )

@@ -22,7 +22,28 @@ GAMMAS = 0.2, 10.0  # beyond, eight bits hold next to nothing but black or white
 
 
 @dataclass(frozen=True)
-class LensConfig:
+class ShapeConfig:
+    """The shape of the opening, and so of every blurred point."""
+
+    blades: int = 0
+    """Blades of the aperture: 0 for a disc, 3 or more for a polygon (6: hexagonal highlights)."""
+    rotation: float = 0.0
+    """Turn of the polygon, in degrees, counter-clockwise."""
+
+    def check(self) -> None:
+        """Refuse what no picture could make right."""
+        if self.blades != 0 and not 3 <= self.blades <= MOST_BLADES:
+            raise ValueError(f"--blades must be 0 (a disc) or 3 to {MOST_BLADES}, found {self.blades}")
+        if not math.isfinite(self.rotation):
+            raise ValueError(f"--rotation must be finite, found {self.rotation:g}")
+
+    def shape(self) -> str:
+        """The blur's shape in words."""
+        return f"{self.blades} blades turned by {self.rotation:g}°" if self.blades else "a disc"
+
+
+@dataclass(frozen=True)
+class LensConfig(ShapeConfig):
     """How wide the lens is open, and the shape of its blur. Without --aperture or --fstop it is opened until the largest blur
     radius is 2.5 % of the picture's width."""
 
@@ -34,10 +55,6 @@ class LensConfig:
     """Focal length of the lens for --fstop, in millimetres."""
     sensor_width: float = 36.0
     """Width of the sensor for --fstop, in millimetres; 36 is full frame."""
-    blades: int = 0
-    """Blades of the aperture: 0 for a disc, 3 or more for a polygon (6: hexagonal highlights)."""
-    rotation: float = 0.0
-    """Turn of the polygon, in degrees, counter-clockwise."""
     norm: Literal["paper", "unit"] = "paper"
     """How the light of a blur disc is divided: by r² + 0.2 (paper), or so that each disc keeps exactly its light (unit)."""
     light: float | Literal["srgb"] = 2.2
@@ -53,25 +70,15 @@ class LensConfig:
 
     def check(self) -> None:
         """Refuse what no picture could make right."""
+        super().check()
         if self.aperture is not None and self.fstop is not None:
             raise ValueError("--aperture and --fstop say the same thing: give one of them")
-        if self.aperture is not None and not (self.aperture >= 0 and math.isfinite(self.aperture)):
-            raise ValueError(f"--aperture must be 0 or more and finite, found {self.aperture:g}")
+        check_aperture("--aperture", self.aperture)
         if (self.fstop is None) != (self.focal_length is None):
             raise ValueError("--fstop and --focal-length go together: give both or none")
-        for flag, value in (
-            ("--fstop", self.fstop), ("--focal-length", self.focal_length), ("--sensor-width", self.sensor_width),
-        ):  # fmt: skip
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise ValueError(f"{flag} must be positive and finite, found {value:g}")
-        if self.blades != 0 and not 3 <= self.blades <= MOST_BLADES:
-            raise ValueError(f"--blades must be 0 (a disc) or 3 to {MOST_BLADES}, found {self.blades}")
-        if not math.isfinite(self.rotation):
-            raise ValueError(f"--rotation must be finite, found {self.rotation:g}")
-        if self.light != "srgb" and not GAMMAS[0] <= self.light <= GAMMAS[1]:  # NaN too
-            raise ValueError(f"--light must be srgb or a gamma from {GAMMAS[0]:g} to {GAMMAS[1]:g}, found {self.light:g}")
-        if not 1 <= self.layers <= MOST_LAYERS:
-            raise ValueError(f"--layers must be 1 to {MOST_LAYERS}, found {self.layers}")
+        check_positive(("--fstop", self.fstop), ("--focal-length", self.focal_length), ("--sensor-width", self.sensor_width))
+        check_light(self.light)
+        check_layers(self.layers)
 
     def resolve(self, picture: RGBD, focuses: Sequence[float]) -> tuple[float, str]:
         """The aperture in pixels × scene units for these focus disparities, and where it comes from in words."""
@@ -88,15 +95,11 @@ class LensConfig:
             focal_px = focal_length_pixels(self.focal_length, self.sensor_width, width)
             words = f"f/{self.fstop:g} at {self.focal_length:g} mm on a sensor {self.sensor_width:g} mm wide"
             return aperture_from_f_number(self.fstop, self.focal_length, focal_px), words
-        far, near = picture.disparity_range()
-        reach = max(abs(focus - end) for focus in focuses for end in (far, near))
-        if reach == 0:
-            return 0.0, "as everything lies at the focus"
-        return AUTOMATIC_BLUR * width / reach, "chosen automatically"
+        return automatic_aperture(picture, focuses)
 
     def shape(self) -> str:
         """The blur's shape in words."""
-        shape = f"{self.blades} blades turned by {self.rotation:g}°" if self.blades else "a disc"
+        shape = super().shape()
         return shape if self.layers == 1 else f"{shape}; {self.layers} layers"
 
 
@@ -134,16 +137,53 @@ class FocusConfig:
             raise ValueError(f"--focus-at: {error}") from None
 
 
-def largest_blur(picture: RGBD, aperture: float, focuses: Sequence[float]) -> float:
-    """The largest blur radius in pixels over these focus disparities; refuses what can only be a mistake in units."""
+def automatic_aperture(picture: RGBD, focuses: Sequence[float]) -> tuple[float, str]:
+    """An aperture that blurs visibly, and not too much, at these focus disparities; and where it comes from in words."""
+    far, near = picture.disparity_range()
+    reach = max(abs(focus - end) for focus in focuses for end in (far, near))
+    if reach == 0:
+        return 0.0, "as everything lies at the focus"
+    return AUTOMATIC_BLUR * picture.disparity.shape[1] / reach, "chosen automatically"
+
+
+def check_aperture(flag: str, aperture: float | None) -> None:
+    """Refuse an opening that no lens has."""
+    if aperture is not None and not (aperture >= 0 and math.isfinite(aperture)):
+        raise ValueError(f"{flag} must be 0 or more and finite, found {aperture:g}")
+
+
+def check_positive(*flags: tuple[str, float | None]) -> None:
+    """Refuse values, where given, that are not above 0."""
+    for flag, value in flags:
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{flag} must be positive and finite, found {value:g}")
+
+
+def check_light(light: float | str) -> None:
+    """Refuse a curve that eight bits cannot hold."""
+    if not isinstance(light, str) and not GAMMAS[0] <= light <= GAMMAS[1]:  # NaN too
+        raise ValueError(f"--light must be srgb or a gamma from {GAMMAS[0]:g} to {GAMMAS[1]:g}, found {light:g}")
+
+
+def check_layers(layers: int) -> None:
+    """Refuse more layers than memory holds."""
+    if not 1 <= layers <= MOST_LAYERS:
+        raise ValueError(f"--layers must be 1 to {MOST_LAYERS}, found {layers}")
+
+
+def largest_blur(
+    picture: RGBD, aperture: float, focuses: Sequence[float], flags: str = "--aperture, --focus and --depth-scale"
+) -> float:
+    """The largest blur radius in pixels over these focus disparities; refuses what can only be a mistake in units, and names
+    the `flags` that may have made it."""
     from dofnerf.optics.scatter import LARGEST
 
     far, near = float(picture.disparity.min()), float(picture.disparity.max())
     largest = max(aperture * abs(focus - end) for focus in focuses for end in (far, near))
     if not largest <= LARGEST:  # NaN too
         raise ValueError(
-            f"aperture {aperture:g} blurs the picture by up to {largest:.3g} pixels: check --aperture, --focus and "
-            f"--depth-scale (depth runs from {depth_in_words(near)} to {depth_in_words(far)})"
+            f"aperture {aperture:g} blurs the picture by up to {largest:.3g} pixels: check {flags} "
+            f"(depth runs from {depth_in_words(near)} to {depth_in_words(far)})"
         )
     return largest
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from dofnerf.pictures import write_image, write_json
+from dofnerf.scenes import Scene, Viewpoint, write_cameras
 from dofnerf.train import checkpoint, scalars
 from dofnerf.train.data import TrainingData
 from dofnerf.train.learner import Learner
@@ -20,10 +21,11 @@ from dofnerf.train.progress import Progress
 from dofnerf.train.run import Run
 from dofnerf.train.scalars import Scalars
 
-CONFIG, LENS, LOG, PREVIEWS = "config.json", "lens.csv", "log.txt", "previews"
+CONFIG, CAMERAS, LENS, LOG, PREVIEWS = "config.json", "cameras.json", "lens.csv", "log.txt", "previews"
 README = """A run of dofnerf.
 config.json             every setting, and what is known about the scene
 checkpoint.safetensors  field, lens and optimizer; dofnerf.Run.load(this folder) reads it, `dofnerf train --resume` goes on
+cameras.json            where each photo was taken, and which were held out; `dofnerf render` shows their views
 lens.csv                each photo's lens: aperture in pixels x scene units (K = 2 x aperture is the paper's), focus_depth in
                         scene units; blur radius in pixels = aperture x |1/focus_depth - 1/depth|
 previews/               photo | as the field sees it through the photo's lens | sharp | disparity, one file a look
@@ -59,11 +61,14 @@ class RunFolder:
             folder.mkdir(parents=True, exist_ok=True)
             checkpoint.sweep_up(folder)
 
-    def describe(self, learner: Learner) -> None:
+    def describe(self, learner: Learner, scene: Scene) -> None:
         """Write what is known before the first step."""
         if self.folder is not None:
             (self.folder / "README.txt").write_text(README, encoding="utf-8")
             write_json(self.folder / CONFIG, {"config": to_plain(learner.config), "setting": to_plain(learner.setting)})
+            held = set(scene.test)
+            views = [Viewpoint(frame.name, frame.camera, held_out=i in held) for i, frame in enumerate(scene.frames)]
+            write_cameras(self.folder / CAMERAS, views)
             if self.config.tensorboard:
                 self._scalars = Scalars(self.folder / scalars.FOLDER, learner.standing.step)
 

@@ -65,7 +65,7 @@ def train(
             workers.tell(checkpoint.pack(learner))
         with Progress(config.steps.total, quiet) as progress:
             keeper = RunFolder(folder, keep, progress, data)
-            keeper.describe(learner)
+            keeper.describe(learner, scene)
             for words in () if kept else learner.model.notes:
                 keeper.say(words)
             return Run(learn(learner, data, keeper, workers), folder)
