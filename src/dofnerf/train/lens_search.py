@@ -8,8 +8,8 @@ makes it worse by its own measure.
 The measure is the mean absolute difference. Squares would listen to the worst pixels above all: lamps and rims, where a blurred
 picture is least to be trusted. They ask for apertures that are a sixth too small even where the sharp picture is perfect.
 
-A lens must be worth it. A field that still learns is noisy, and a little blur helps against noise, also in photos that are
-sharp from front to back: it takes away up to half a per cent of the difference, where true blur of a few pixels takes 20 to 40.
+A lens must be worth it. While a field still learns, a little blur can bring its view nearer to a photo that is sharp from front
+to back, too: by half a per cent of the difference at most where we looked, where true blur of a few pixels gave 5 and more.
 A photo of which no lens takes away `_WORTH` gets the smallest aperture. That is no lens to stay near to, so the next search
 looks everywhere again.
 """
