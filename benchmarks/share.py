@@ -3,22 +3,38 @@
     python benchmarks/share.py                                  the scene in the package, preset fast
     python benchmarks/share.py SCENE --field hash --steps 0.5   half of the preset's steps
     python benchmarks/share.py --only ours --lens '{"search": false}'
+    python benchmarks/share.py --photos sharp --field hash      nothing is blurred: does it harm to look for a lens?
+    python benchmarks/share.py --width 144 --field nerf --field-config '{"depth": 4, "width": 64}'
 
 Prints PSNR over the held-out views, rendered with aperture 0 against the all-in-focus photos, the share
-(ours − pinhole) / (oracle − pinhole), and how far the lens found is from the true one. Runs are kept under --out and resumed.
+(ours − pinhole) / (oracle − pinhole), and how far the lens found is from the true one. On sharp photos there is no gap: it
+prints what ours loses, and the largest blur that the lens found claims of any of the scene's points. Settings are tried with
+--validation, which holds out some of the training photos instead. Runs are kept under --out and resumed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 import dofnerf
 from dofnerf import scenes
+from dofnerf.scenes import Scene
 from dofnerf.studio.quality import held_out_psnr, lens_off
-from dofnerf.train import KeepConfig, pinhole_twin, preset, sharp_oracle, shortened, train
+from dofnerf.train import KeepConfig, Run, pinhole_twin, preset, sharp_oracle, shortened, train
+from lens_choices import changed, validation
+
+
+def largest_blur(run: Run, scene: Scene) -> list[float]:
+    """For each training photo, the largest blur radius in pixels that its lens gives to a point of the scene that it sees."""
+    found = []
+    for i, aperture, focus in zip(scene.train, run.lens.aperture.tolist(), run.lens.focus_disparity.tolist(), strict=True):
+        disparity = 1 / torch.as_tensor(scene.visible(i).depth)
+        found.append(aperture * float((focus - disparity).abs().max()))
+    return found
 
 
 def main() -> None:
@@ -28,35 +44,50 @@ def main() -> None:
     parser.add_argument("--preset", default="fast")
     parser.add_argument("--field", default="splat")
     parser.add_argument("--steps", type=float, default=1.0, help="share of the preset's steps")
+    parser.add_argument("--photos", choices=["given", "sharp"], default="given")
     parser.add_argument("--lens", type=json.loads, default={}, help="changes to the lens's settings, as JSON")
-    parser.add_argument("--stages", type=json.loads, default={}, help="changes to the steps, as JSON")
-    parser.add_argument("--only", choices=["pinhole", "ours", "oracle"])
+    for part, words in {
+        "stages": "the steps",
+        "rates": "the rates",
+        "sampling": "the samples",
+        "field-config": "the field",
+    }.items():
+        parser.add_argument(f"--{part}", type=json.loads, default={}, help=f"changes to {words}, as JSON, for all runs")
+    parser.add_argument("--only", choices=["pinhole", "ours", "oracle"], nargs="+")
+    parser.add_argument("--validation", action="store_true", help="hold out training photos, not the scene's held-out views")
     parser.add_argument("--out", type=Path, default=Path("share-runs"))
     given = parser.parse_args()
 
     scene = scenes.load(given.scene, width=given.width) if given.scene else scenes.demo(width=given.width)
+    scene = validation(scene) if given.validation else scene
     config = shortened(preset(given.preset, given.field), given.steps)
-    config = replace(config, steps=replace(config.steps, **given.stages))
-    configs = {
-        "pinhole": pinhole_twin(config),
-        "ours": replace(config, lens=replace(config.lens, **given.lens)),
-        "oracle": sharp_oracle(config),
-    }
+    stages = {"photos": given.photos, **given.stages}
+    changes = {"steps": stages, "rates": given.rates, "sampling": given.sampling, "field_config": given.field_config}
+    config = changed(config, changes)
+    configs = {"pinhole": pinhole_twin(config), "ours": changed(config, {"lens": given.lens}), "oracle": sharp_oracle(config)}
+    if given.photos == "sharp":
+        del configs["oracle"]
     print(f"dofnerf {dofnerf.__version__}; {scene.describe()}; {given.field}, {config.steps}")
     found = {}
     for name, one in configs.items():
-        if given.only in (None, name):
-            run = train(scene, one, out=given.out / name, resume=True, keep=KeepConfig(preview_minutes=0))
-            found[name] = held_out_psnr(run, scene)
-            print(f"{name:8}  PSNR {found[name]:.2f}  {run.learner.standing.seconds:.0f} s", flush=True)
-            if run.has_lens:
-                wide, deep = lens_off(run, scene)
-                print(
-                    f"          lens off by {100 * wide:.1f} % of the aperture, {100 * deep:.1f} % of the focus range (means)"
-                )
+        if name not in (given.only or configs):
+            continue
+        run = train(scene, one, out=given.out / name, resume=True, keep=KeepConfig(preview_minutes=0))
+        found[name] = held_out_psnr(run, scene)
+        print(f"{name:8}  PSNR {found[name]:.2f}  {run.learner.standing.seconds:.0f} s", flush=True)
+        if run.has_lens and given.photos == "sharp":
+            blur = sorted(largest_blur(run, scene))
+            print(
+                f"          largest blur that the lens claims: {blur[len(blur) // 2]:.2f} px (median), {blur[-1]:.2f} px (most)"
+            )
+        elif run.has_lens:
+            wide, deep = (100 * off for off in lens_off(run, scene))
+            print(f"          lens off by {wide:.1f} % of the aperture, {deep:.1f} % of the focus range (means)")
     if len(found) == 3:
         share = (found["ours"] - found["pinhole"]) / (found["oracle"] - found["pinhole"])
         print(f"share of the defocus gap closed  {share:.2f}")
+    elif {"pinhole", "ours"} <= found.keys():
+        print(f"ours − pinhole twin  {found['ours'] - found['pinhole']:+.2f} dB")
 
 
 if __name__ == "__main__":

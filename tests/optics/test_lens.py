@@ -33,6 +33,12 @@ def test_bounds_hold_for_any_parameter():
     assert 1.0 < lens.focus_disparity.max().item() < 1.1
 
 
+def test_largest_radius_is_that_of_the_end_farther_from_focus():
+    lens = LearnedLens(2, near=1.0, far=5.0, aperture=10.0, focus_disparity=[0.3, 0.9])
+    low, high = lens.focus_range.tolist()
+    torch.testing.assert_close(lens.largest_radius, torch.tensor([10 * (high - 0.3), 10 * (0.9 - low)]))
+
+
 def test_photos_of_a_group_share_their_aperture():
     lens = LearnedLens(4, near=1.0, far=5.0, aperture=[2.0, 4.0, 6.0, 6.0], groups=[1.8, 1.8, 1.4, 1.4])
     torch.testing.assert_close(lens.aperture, torch.tensor([3.0, 3.0, 6.0, 6.0]))

@@ -6,8 +6,9 @@ import torch
 from tiny_world import FAR, LENS, NEAR, scene
 
 from dofnerf.optics import LearnedLens
+from dofnerf.train import lens_search
 from dofnerf.train.lens_adam import LensAdam
-from dofnerf.train.lens_search import SmallView, search_lens
+from dofnerf.train.lens_search import BLURS, SmallView, search_lens
 
 
 def lens_of(count, **changes):
@@ -44,6 +45,30 @@ def test_photos_that_share_an_aperture_agree_and_keep_their_own_focus():
     aperture, focus = lens.aperture.detach(), lens.focus_depth.detach()
     assert bool((aperture[:4] == aperture[0]).all())
     assert bool((focus[::2] < 3).all() & (focus[1::2] > 4).all())
+
+
+def test_sharp_photos_get_no_lens_though_blur_helps_a_noisy_field_a_little(monkeypatch):
+    world = scene(3, size=(30, 36), test=())
+    dice = torch.Generator().manual_seed(0)
+    seen = []
+    for view in views(world):
+        photo = view.sharp
+        waves = torch.sin(torch.arange(photo.shape[1]) / 3)[:, None]  # what no lens explains
+        noisy = photo + 0.05 * waves + 0.004 * torch.randn(photo.shape, generator=dice)
+        seen.append(SmallView(noisy, view.disparity, photo, 1.0))
+    credulous, lens = lens_of(3), lens_of(3)
+    search_lens(lens, seen)
+    assert bool((lens.largest_radius < BLURS).all())
+    monkeypatch.setattr(lens_search, "_WORTH", 0.0)
+    search_lens(credulous, seen)
+    assert bool((credulous.largest_radius > BLURS).any())
+
+
+def test_a_photo_without_a_lens_is_looked_at_anew():
+    world = scene(2, size=(30, 36), test=())
+    lens = lens_of(2, aperture=0.3)
+    search_lens(lens, views(world), coarse=False)
+    assert lens.aperture.detach().numpy() == pytest.approx(9.0, rel=0.2)
 
 
 @pytest.mark.parametrize("which", ["aperture", "focus"])

@@ -102,6 +102,17 @@ def test_rays_to_pixels_in_focus_are_all_used_however_few_there_are():
     assert steps("lens rays", generator).rays == 96
 
 
+def test_photos_without_blur_are_learned_by_random_rays():
+    steps = knowing(scene(size=(30, 36)), photos="sharp", in_focus=0.5)
+    with torch.no_grad():
+        steps.lens.raw_aperture[1:] -= 5.0
+    generator = torch.Generator().manual_seed(0)
+    outcomes = [steps("patches", generator) for _ in range(30)]
+    assert {int(one.photos) for one in outcomes if one.photos is not None} == {0}
+    plain = [one for one in outcomes if one.photos is None]
+    assert all(one.rays == 96 and float(one.error) < 1e-6 for one in plain) and len(plain) > 15
+
+
 def test_nonsense_from_the_field_is_named():
     steps = knowing(scene())
     broken = steps.model.shade

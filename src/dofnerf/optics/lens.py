@@ -95,6 +95,13 @@ class LearnedLens(nn.Module):
         """(num_photos,), scene units along the optical axis."""
         return 1 / self.focus_disparity
 
+    @property
+    def largest_radius(self) -> Tensor:
+        """(num_photos,): the largest blur radius in pixels that each photo's lens gives to anything within the range."""
+        low, high = self.focus_range
+        focus = self.focus_disparity
+        return self.aperture * torch.maximum(focus - low, high - focus)
+
     def coc_radius(self, depth: Tensor, photo: int | Tensor) -> Tensor:
         """Signed blur radius in pixels of `depth` (H, W) in one photo, or (B, …) in the B photos of an index tensor."""
         return coc_radius(depth, *self._of(photo, depth))

@@ -4,6 +4,7 @@
 no light is missing. *lens rays*: random pixels, each the average, in linear light, of a few rays through the lens.
 
 Most of what is sharp lies in pixels that are in focus, where one ray does instead of many: a share of the rays may go there.
+In a photo of which nothing is blurred all pixels are: instead of a patch of it, which would tell less, random rays learn.
 
 An average of few rays is noisy, and the square of noise is loss: it teaches the field to blur what is out of focus.
 With `noise_free` the loss is (a − t)(b − t) for two independent averages a and b of a pixel t: its expectation is free of the
@@ -32,6 +33,7 @@ from dofnerf.render import (
 )
 from dofnerf.train.config import Stage
 from dofnerf.train.data import missed
+from dofnerf.train.lens_search import BLURS
 from dofnerf.train.methods.base import NotFinite, Outcome, Steps
 
 _LEFT = 4  # pixels from the middle of a patch that always count, however large a blur claims to be
@@ -68,6 +70,8 @@ class VolumeSteps(Steps):
     def _patch(self, generator: torch.Generator) -> Outcome:
         steps, lens = self.config.steps, self.config.lens
         patch = random_patch(self.data.numbers, self.data.size, steps.patch_size, steps.anchor_stride, generator)
+        if lens.in_focus and float(self.lens.largest_radius[patch.photo].detach()) < BLURS:
+            return self._random_rays(generator, steps.rays, in_focus=self.in_focus is not None)
         shape, whole = (patch.height, patch.width), patch.height * patch.width
         pixels = self._own(patch.pixels(self.data.photos.device))
         layered = lens.layers > 1
