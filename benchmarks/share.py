@@ -21,11 +21,11 @@ from pathlib import Path
 import torch
 
 import dofnerf
+from choices import changed, validation
 from dofnerf import scenes
 from dofnerf.scenes import Scene
 from dofnerf.studio.quality import held_out_psnr, lens_off
 from dofnerf.train import KeepConfig, Run, pinhole_twin, preset, sharp_oracle, shortened, train
-from lens_choices import changed, validation
 
 
 def largest_blur(run: Run, scene: Scene) -> list[float]:
