@@ -66,14 +66,16 @@ def test_a_stopped_run_ends_as_if_it_had_not(tmp_path, monkeypatch):
         assert torch.equal(again[name], value), name
 
 
-def test_faint_gaussians_move_to_the_blamed_and_nothing_else_changes():
+def test_faint_and_unseen_gaussians_move_to_the_blamed_and_nothing_else_changes():
     points = torch.rand(40, 3, generator=torch.Generator().manual_seed(0))
     model = begin_splats(points, torch.full((40, 3), 0.5), torch.full((40,), 0.1), 1, 2.2, 3)
     adam = torch.optim.Adam(model.parameters(), 0.0)
     sum(value.square().sum() for value in model.parameters()).backward()
     adam.step()
     with torch.no_grad():
-        model.opacity_logits[:2] = -9.0
+        model.opacity_logits[0] = -9.0
+        model.seen[:] = 1000.0
+        model.seen[1] = 0.1
         model.blamed[7], model.blamed[9] = 1.0, 2.0
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
     Growth(100).move(model, torch.Generator().manual_seed(0), adam)
@@ -87,4 +89,20 @@ def test_faint_gaussians_move_to_the_blamed_and_nothing_else_changes():
     untouched = [i for i in range(40) if i not in (0, 1, 7, 9)]
     for name, value in model.named_parameters():
         assert torch.equal(value[untouched], before[name][untouched]), name
-    assert not bool(model.blamed.any())
+    assert not bool(model.blamed.any() | model.seen.any())
+
+
+def test_what_a_wall_hides_is_not_seen():
+    """200 opaque Gaussians before 10 others, all in the picture."""
+    world = scene()
+    camera = world.camera(0)
+    across = torch.cartesian_prod(torch.linspace(0, camera.width, 20), torch.linspace(0, camera.height, 10))
+    wall = torch.from_numpy(camera.unproject(across.numpy(), np.full(200, 2.0))).float()
+    behind = torch.from_numpy(camera.unproject(across[95:105].numpy(), np.full(10, 4.0))).float()
+    sizes = torch.full((210,), 0.15 * 2 * camera.width / camera.fx)
+    model = begin_splats(torch.cat([behind, wall]), torch.full((210, 3), 0.5), sizes, 0, 2.2, 1)
+    with torch.no_grad():
+        model.opacity_logits[:] = 6.0
+    model.blame(camera, None, torch.ones(camera.height, camera.width))
+    assert float(model.seen[:10].max()) < 0.2 < float(model.seen[10:].max())
+    torch.testing.assert_close(model.seen, model.blamed)

@@ -31,12 +31,14 @@ class SplatModel(Model):
     here, where aperture 0 is the sharp view. Gaussians of other tools, which blend display values (`Style(light=1)`), look
     sharp as they do there, and get their blur in linear light all the same. `background` (3,), display values, lies behind.
 
-    Beside it, what training keeps: `unit`, the median size at the start; `blamed` (N,), see `blame`; `order` of the photos.
+    Beside it, what training keeps: `unit`, the median size at the start; `blamed` and `seen` (N,), see `blame`; `order` of the
+    photos.
     """
 
     background: Tensor
     unit: Tensor
     blamed: Tensor
+    seen: Tensor
     order: Tensor
 
     def __init__(self, gaussians: Gaussians, style: Style = CLASSIC, background: Tensor | None = None, photos: int = 0) -> None:
@@ -50,6 +52,7 @@ class SplatModel(Model):
         size = gaussians.log_scales.detach().mean(-1).exp()
         self.register_buffer("unit", size.median() if len(size) else like.new_ones(()))
         self.register_buffer("blamed", like.new_zeros(len(like)))
+        self.register_buffer("seen", like.new_zeros(len(like)))
         self.register_buffer("order", torch.zeros(photos, dtype=torch.long))
 
     @property
@@ -124,11 +127,14 @@ class SplatModel(Model):
 
     @torch.no_grad()
     def blame(self, camera: Camera, lens: ViewLens | None, error: Tensor) -> None:
-        """Note who stands for an `error` (H, W): each Gaussian's share of it, less where it is out of focus."""
+        """Note who stands for an `error` (H, W): each Gaussian's share of it, less where it is out of focus; and how many pixels
+        each Gaussian is worth."""
         aperture, focus = (0.0, 0.0) if lens is None else (lens.aperture, lens.focus_disparity)
         projected = project(self.gaussians, camera, aperture, focus, style=self.style)
         radius = 0.0 if lens is None else lens.coc_radius(1 / projected.depth.clamp(min=1e-6))
-        self.blamed += tally(projected, error[..., None].contiguous())[:, 0] / (1 + torch.as_tensor(radius).square())
+        share = tally(projected, torch.stack([error, torch.ones_like(error)], dim=-1))
+        self.blamed += share[:, 0] / (1 + torch.as_tensor(radius).square())
+        self.seen += share[:, 1]
 
     def turns(self) -> Tensor:
         """(N, 3, 3): the rotations as matrices."""

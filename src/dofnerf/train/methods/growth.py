@@ -1,6 +1,7 @@
-"""Growth with a fixed number of Gaussians: the faint move to where the error is (after Kheradmand et al. 2024).
+"""Growth with a fixed number of Gaussians: those that hardly show move to where the error is (after Kheradmand et al. 2024).
 
-A Gaussian's blame is the squared error of the pixels that it colours, each by its share, from photos in which it is in focus:
+Idle are the faint, and those that are worth less than a fraction of a pixel in the photos: hidden, or too small. A Gaussian's
+blame is the squared error of the pixels that it colours, each by its share, from photos in which it is in focus:
 blurred photos say little about where detail is missing. A Gaussian that is to be doubled splits: both halves get the opacity
 that together lets as much light through as before, and the new one a place drawn from the old one's shape.
 """
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from dofnerf.render.splats.model import SplatModel
 
 _FAINT = 0.02  # opacity below which a Gaussian is as good as gone
+_IDLE = 0.2  # pixels of a photo, on average, below which it is not worth its place
 _MOST = 0.05  # share of all Gaussians that move at once
 _SMALLER = 0.8  # of the sizes of those that split
 
@@ -38,15 +40,17 @@ class Growth:
 
     @torch.no_grad()
     def move(self, model: SplatModel, generator: torch.Generator, adam: torch.optim.Adam) -> None:
-        """Move the faint, and the least blamed of the rest up to a share, to the most blamed."""
+        """Move idle ones, up to a share of all, to the blamed."""
         opacity = torch.sigmoid(model.opacity_logits)
-        faint = (opacity < _FAINT).nonzero()[:, 0]
-        count = min(len(faint), int(_MOST * len(opacity)))
-        blame = torch.where(opacity < _FAINT, 0.0, model.blamed)
+        idle = (opacity < _FAINT) | (model.seen < _IDLE * self.every / self.look)
+        places = idle.nonzero()[:, 0]
+        count = min(len(places), int(_MOST * len(opacity)))
+        blame = torch.where(idle, 0.0, model.blamed)
         model.blamed.zero_()
+        model.seen.zero_()
         if not count or not bool(blame.sum() > 0):
             return
-        gone = faint[torch.randperm(len(faint), generator=generator, device=generator.device)[:count]]
+        gone = places[torch.randperm(len(places), generator=generator, device=generator.device)[:count]]
         chosen = torch.multinomial(blame, count, replacement=False, generator=generator)
         both = torch.cat([gone, chosen])
         half = 1 - (1 - opacity[chosen]).clamp(min=1e-4).sqrt()
