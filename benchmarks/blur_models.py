@@ -1,0 +1,106 @@
+"""What does each simplification of the splats' lens cost? Photos are drawn from splats, through lenses of several kinds.
+
+    python benchmarks/blur_models.py                  takes about half an hour on two cores
+    python benchmarks/blur_models.py --steps 0.2
+
+Splats trained on the sharp photos of the scene in the package become the world. Its photos are drawn through the true lens of
+each view: per Gaussian, as training draws them; exactly, by 128 views over a bell-shaped opening of the same variance, where
+only "alphas multiply instead of adding" is wrong; and exactly through a round one, where the bell is wrong too. Splats trained
+on those photos are compared with the world: PSNR of sharp views held out. The last line starts from the world's own splats,
+with the real photos, and compares with the real sharp photos: what real photos take away from a perfect start.
+
+Three of the *training* views are held out (see choices.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from unittest import mock
+
+import numpy as np
+import torch
+from scipy.stats import norm, qmc
+
+from choices import validation
+from dofnerf import scenes
+from dofnerf.render import ViewLens
+from dofnerf.render.splats.model import SplatModel
+from dofnerf.scenes import Scene
+from dofnerf.studio.quality import psnr
+from dofnerf.train import TrainConfig, preset, sharp_oracle, shortened, train, trainer
+from dofnerf.train.data import TrainingData
+from dofnerf.train.methods.splat import SplatMethod
+
+VIEWS = 128
+
+
+def bell(shape: tuple[int, ...], count: int, *_: object) -> torch.Tensor:
+    """Points of an opening whose light falls off as a bell, with a disc's variance."""
+    spread = norm.ppf(qmc.Sobol(2, seed=0).random(count).clip(1e-4, 1 - 1e-4)) / 2
+    return torch.from_numpy(spread).float().expand(*shape, count, 2)
+
+
+def drawn(world: SplatModel, scene: Scene, kind: str) -> torch.Tensor:
+    """The training photos (M, H, W, 3) that a lens of that kind takes of the world."""
+    photos = []
+    for i in scene.train:
+        camera, true = scene.camera(i), scene.lens(i)
+        lens = ViewLens(torch.tensor(true.aperture), torch.tensor(1 / true.focus_depth))
+        with torch.no_grad():
+            if kind == "per Gaussian":
+                photos.append(world.picture(camera, lens).image)
+            elif kind == "round":
+                photos.append(world.exact(camera, lens, VIEWS, torch.Generator().manual_seed(i)))
+            else:
+                with mock.patch("dofnerf.render.splats.model.lens_points", bell):
+                    photos.append(world.exact(camera, lens, VIEWS))
+    return torch.stack(photos).clamp(0, 1)
+
+
+def trained_on(photos: torch.Tensor, scene: Scene, config: TrainConfig) -> SplatModel:
+    """Splats trained on other photos than the scene's."""
+    usual = trainer.training_data
+
+    def changed(*given: object) -> TrainingData:
+        return replace(usual(*given), photos=photos.contiguous())  # type: ignore[arg-type]
+
+    with mock.patch.object(trainer, "training_data", changed):
+        return train(scene, config).model  # type: ignore[return-value]
+
+
+def compared(model: SplatModel, truth: dict[int, np.ndarray], scene: Scene) -> float:
+    return float(np.mean([psnr(model.view(scene.camera(i)).image.clamp(0, 1).numpy(), truth[i]) for i in scene.test]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=float, default=1.0, help="share of the preset's steps")
+    given = parser.parse_args()
+    scene = validation(scenes.demo())
+    parts = shortened(preset("fast", "splat"), given.steps)
+    whole = replace(
+        parts,
+        steps=replace(parts.steps, lens_steps=parts.steps.lens_steps + parts.steps.lens_ray_steps, lens_ray_steps=0),
+    )
+    world = train(scene, sharp_oracle(parts)).model
+    assert isinstance(world, SplatModel)
+    truth = {i: world.view(scene.camera(i)).image.clamp(0, 1).numpy() for i in scene.test}
+    real = {i: scene.sharp(i) for i in scene.test}
+    print(f"{scene.describe()}; {parts.steps}; the world is {compared(world, real, scene):.2f} dB from the real sharp photos")
+    print("\n| the photos' lens | training's lens | PSNR |\n|---|---|---|")
+    for kind, name, config in (
+        ("per Gaussian", "per Gaussian", whole),
+        ("bell", "per Gaussian", whole),
+        ("round", "per Gaussian", whole),
+        ("round", f"at last in {parts.steps.lens_points} parts", parts),
+    ):
+        model = trained_on(drawn(world, scene, kind), scene, config)
+        print(f"| {kind} | {name} | {compared(model, truth, scene):.2f} |", flush=True)
+    with mock.patch.object(SplatMethod, "begin", lambda *_: world):
+        model = train(scene, replace(parts, steps=replace(parts.steps, pinhole_steps=0))).model
+    print(f"\nfrom the world's splats, on the real photos: {compared(model, real, scene):.2f} dB")  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()
