@@ -1,4 +1,7 @@
-"""The child process of `points`: pycolmap features, matches and triangulation with fixed poses. Writes points.npz."""
+"""The child process of `triangulation`: pycolmap's features, matches and triangulation with fixed poses. Writes points.npz.
+
+Run by its path, and imports nothing of ours: pycolmap and Pillow must not share a process.
+"""
 
 from __future__ import annotations
 
@@ -14,45 +17,52 @@ import pycolmap
 def triangulate(folder: Path) -> None:
     """Read task.json and photos/ in `folder`; write points.npz: xyz, rgb, error (pixels), visible (views, points)."""
     task = json.loads((folder / "task.json").read_text(encoding="utf-8"))
-    photos, database = folder / "photos", folder / "database.db"
+    photos, database, pairs = folder / "photos", folder / "database.db", folder / "pairs.txt"
     names = [view["name"] for view in task["views"]]
-    reader = pycolmap.ImageReaderOptions()
-    reader.camera_model = "PINHOLE"
-    reader.camera_params = ",".join(str(value) for value in task["camera"]["params"])
     extraction = pycolmap.FeatureExtractionOptions()
-    extraction.num_threads = 2
+    extraction.num_threads = task["threads"]
     extraction.use_gpu = False
     extraction.sift.peak_threshold = 0.0015
-    extraction.sift.max_num_features = 6000
+    extraction.sift.max_num_features = task["features"]
+    extraction.sift.first_octave = task["first_octave"]
+    reader = pycolmap.ImageReaderOptions()
+    reader.camera_model = "PINHOLE"
     pycolmap.extract_features(
-        database, photos, names, camera_mode=pycolmap.CameraMode.SINGLE, reader_options=reader, extraction_options=extraction
+        database, photos, names, camera_mode=pycolmap.CameraMode.PER_IMAGE, reader_options=reader, extraction_options=extraction
     )
+    posed = _posed(database, {view["name"]: view for view in task["views"]})
     matching = pycolmap.FeatureMatchingOptions()
-    matching.num_threads = 2
+    matching.num_threads = task["threads"]
     matching.use_gpu = False
     verification = pycolmap.TwoViewGeometryOptions()
     verification.min_num_inliers = 8  # blurred pairs share little; the known poses weed out what is wrong
     verification.ransac.random_seed = 0
-    pycolmap.match_exhaustive(database, matching_options=matching, verification_options=verification)
+    pairs.write_text("".join(f"{names[a]} {names[b]}\n" for a, b in task["pairs"]), encoding="utf-8")
+    pairing = pycolmap.ImportedPairingOptions()
+    pairing.match_list_path = str(pairs)
+    pycolmap.match_image_pairs(database, matching_options=matching, pairing_options=pairing, verification_options=verification)
     pipeline = pycolmap.IncrementalPipelineOptions()
+    pipeline.num_threads = task["threads"]
     pipeline.triangulation.ignore_two_view_tracks = False
     pipeline.triangulation.random_seed = 0
-    posed = _posed(database, task)
+    (folder / "model").mkdir()
     model = pycolmap.triangulate_points(posed, database, photos, folder / "model", clear_points=True, options=pipeline)
     _save(folder, model, names)
 
 
-def _posed(database: Path, task: dict[str, Any]) -> Any:
-    """A reconstruction without points: the database's images with the poses of the task."""
-    poses = {view["name"]: np.array(view["cam_from_world"]) for view in task["views"]}
+def _posed(database: Path, views: dict[str, Any]) -> Any:
+    """A reconstruction without points: the database's images with the poses of the task; gives the database its cameras."""
     model = pycolmap.Reconstruction()
     with pycolmap.Database.open(database) as db:
-        for camera in db.read_all_cameras():
-            model.add_camera_with_trivial_rig(camera)
+        cameras = {camera.camera_id: camera for camera in db.read_all_cameras()}
         for image in db.read_all_images():
-            pose = poses[image.name]
-            cam_from_world = pycolmap.Rigid3d(pycolmap.Rotation3d(pose[:, :3]), pose[:, 3])
-            model.add_image_with_trivial_frame(image, cam_from_world)
+            camera, view = cameras[image.camera_id], views[image.name]
+            camera.params = view["params"]
+            camera.has_prior_focal_length = True
+            db.update_camera(camera)
+            model.add_camera_with_trivial_rig(camera)
+            pose = np.array(view["cam_from_world"])
+            model.add_image_with_trivial_frame(image, pycolmap.Rigid3d(pycolmap.Rotation3d(pose[:, :3]), pose[:, 3]))
     return model
 
 
