@@ -34,13 +34,14 @@ def triangulate(folder: Path) -> None:
     matching = pycolmap.FeatureMatchingOptions()
     matching.num_threads = task["threads"]
     matching.use_gpu = False
+    matching.skip_geometric_verification = True  # the known poses do that, below
     verification = pycolmap.TwoViewGeometryOptions()
-    verification.min_num_inliers = 8  # blurred pairs share little; the known poses weed out what is wrong
-    verification.ransac.random_seed = 0
+    verification.min_num_inliers = 8  # blurred pairs share little
     pairs.write_text("".join(f"{names[a]} {names[b]}\n" for a, b in task["pairs"]), encoding="utf-8")
     pairing = pycolmap.ImportedPairingOptions()
     pairing.match_list_path = str(pairs)
-    pycolmap.match_image_pairs(database, matching_options=matching, pairing_options=pairing, verification_options=verification)
+    pycolmap.match_image_pairs(database, matching_options=matching, pairing_options=pairing)
+    pycolmap.guided_geometric_verification(posed, database, two_view_geometry_options=verification, num_threads=task["threads"])
     pipeline = pycolmap.IncrementalPipelineOptions()
     pipeline.num_threads = task["threads"]
     pipeline.triangulation.ignore_two_view_tracks = False

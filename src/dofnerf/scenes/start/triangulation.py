@@ -111,7 +111,7 @@ def _run(folder: Path, seconds: float) -> dict[str, np.ndarray]:
             check=False, timeout=seconds, env={**os.environ, **threads},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise ValueError(f"not done in {seconds:.0f} seconds") from None
+        raise ValueError(f"not done in {seconds:g} seconds") from None
     result = folder / "points.npz"
     if child.returncode != 0 or not result.exists():
         last = (child.stderr.strip().splitlines() or ["no message"])[-1]
