@@ -6,8 +6,8 @@
 
 A point's error: in each training photo that shows it, its disparity against that of the reference at its pixel, in per cent; of
 these the least, since the point may be hidden from the others. Coverage: the share of a held-out photo's pixels within 3 pixels
-of a point that is right there within 5 %, nothing nearer in front (only with true depth). PSNR: of sharp renders of every eighth
-of the training photos, which are held out for that; the scene's own held-out views are not looked at.
+of a point that is right there within 5 %, nothing nearer in front (only with true depth). PSNR: of sharp renders of every
+eighth of the training photos, which are held out for that; the scene's own held-out views are not looked at.
 """
 
 from __future__ import annotations
@@ -153,10 +153,9 @@ def worked_for() -> float:
 
 def trained(scene: Scene, ways: dict[str, bool], share: float) -> float:
     """PSNR of the photos held out from the training ones, after `share` of the steps of the preset fast."""
-    from lens_choices import validation
-
     from dofnerf.studio.quality import held_out_psnr
     from dofnerf.train import preset, shortened, train
+    from lens_choices import validation
 
     split = validation(scene)
     with mock.patch("dofnerf.train.methods.splat.starting_points", partial(starting_points, **ways)):

@@ -119,9 +119,13 @@ def test_a_child_that_fails_or_hangs(world, monkeypatch, tmp_path):
     (tmp_path / "child.py").write_text("raise RuntimeError('no luck')")
     start = starting_points(world, 150)
     assert start.way == "sweep" and start.how.endswith("; none triangulated: pycolmap failed (1): RuntimeError: no luck")
+    (tmp_path / "child.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGXCPU)")
+    with pytest.raises(ValueError, match="not done in 9 seconds of processor time"):
+        triangulated(world, Effort(seconds=9))
     (tmp_path / "child.py").write_text("import time; time.sleep(60)")
-    with pytest.raises(ValueError, match="not done in 0"):
-        triangulated(world, Effort(seconds=0.5))
+    monkeypatch.setattr(triangulation, "_PATIENCE", 1)
+    with pytest.raises(ValueError, match="not done in 1 seconds"):
+        triangulated(world, Effort(seconds=1))
     assert os.listdir(tmp_path / "staged") == []
 
 

@@ -19,7 +19,7 @@ from dofnerf.scenes.scene import Points, Scene
 from dofnerf.scenes.start.triangulation import Effort, triangulated
 
 # There is time: more features, from half a pixel on.
-_EFFORT = Effort(features=6000, first_octave=-1, seconds=3600.0)
+_EFFORT = Effort(features=6000, first_octave=-1, seconds=3600)
 _WORST_ERROR = 0.3  # pixels of the photo
 
 

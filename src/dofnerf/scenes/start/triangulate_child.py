@@ -84,5 +84,15 @@ def _save(folder: Path, model: Any, names: list[str]) -> None:
     )
 
 
+def _limit(seconds: int) -> None:
+    """End this process by SIGXCPU after so many seconds of work: unlike a clock's, they do not depend on what else is running."""
+    try:
+        import resource
+    except ImportError:  # not on this system; the parent looks at the clock
+        return
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+
+
 if __name__ == "__main__":
+    _limit(int(sys.argv[2]))
     triangulate(Path(sys.argv[1]))

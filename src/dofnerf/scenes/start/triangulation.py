@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,15 +31,17 @@ _SMALL, _LARGE = 380_000, 600_000  # pixels: photos are enlarged up to the first
 _ALL = 150_000_000  # pixels of all photos together, on disk
 _WORST_ERROR = 0.9  # pixels of the enlarged photo
 _EXHAUSTIVE, _NEIGHBOURS = 60, 12  # up to so many photos every pair is matched, beyond that each with its nearest
+_PATIENCE = 5  # seconds of the clock for one of the processor: other work may go on beside it
+_OUT_OF_TIME = getattr(signal, "SIGXCPU", 0) or 1000
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much work may be done: features a photo, where their scales begin (−1: at half a pixel), seconds until giving up."""
+    """How much work may be done: features a photo, where their scales begin (−1: at half a pixel), processor seconds."""
 
     features: int = 2000
     first_octave: int = 0
-    seconds: float = 240.0
+    seconds: int = 240
 
 
 def triangulated(scene: Scene, effort: Effort | None = None) -> Scene:
@@ -102,16 +105,21 @@ def pairs_to_match(scene: Scene) -> list[tuple[int, int]]:
     return sorted({(min(v, n), max(v, n)) for v, row in enumerate(beside.tolist()) for n in row if n >= 0})
 
 
-def _run(folder: Path, seconds: float) -> dict[str, np.ndarray]:
-    """The child's points.npz; ValueError where it fails or takes longer than `seconds`."""
-    command, threads = [sys.executable, str(CHILD), str(folder)], {"OMP_NUM_THREADS": str(torch.get_num_threads())}
+def _run(folder: Path, seconds: int) -> dict[str, np.ndarray]:
+    """The child's points.npz; ValueError where it fails, works for more than `seconds` or takes `_PATIENCE` times as long."""
+    command, threads = (
+        [sys.executable, str(CHILD), str(folder), str(seconds)],
+        {"OMP_NUM_THREADS": str(torch.get_num_threads())},
+    )
     try:
         child = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            check=False, timeout=seconds, env={**os.environ, **threads},
+            check=False, timeout=_PATIENCE * seconds, env={**os.environ, **threads},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise ValueError(f"not done in {seconds:g} seconds") from None
+        raise ValueError(f"not done in {_PATIENCE * seconds} seconds") from None
+    if child.returncode == -_OUT_OF_TIME:
+        raise ValueError(f"not done in {seconds} seconds of processor time")
     result = folder / "points.npz"
     if child.returncode != 0 or not result.exists():
         last = (child.stderr.strip().splitlines() or ["no message"])[-1]
