@@ -39,7 +39,7 @@ def add_points(transforms: Path | str, hold_every: int = 9, hold_from: int = 4) 
     points = Points(found.points.xyz[keep], found.points.rgb[keep], found.points.error[keep])
     if len(points) < 10:
         raise ValueError(f"{transforms}: only {len(points)} points could be triangulated; use more views or larger photos")
-    write_points(transforms, points, {i: np.isin(np.flatnonzero(keep), found.frames[i].seen) for i in scene.train})
+    write_points(transforms, points, {i: np.isin(np.flatnonzero(keep), found.visible(i).ids) for i in scene.train})
     return len(points)
 
 

@@ -85,7 +85,7 @@ def _save(folder: Path, model: Any, names: list[str]) -> None:
 
 
 def _limit(seconds: int) -> None:
-    """End this process by SIGXCPU after so many seconds of work: unlike a clock's, they do not depend on what else is running."""
+    """End this process by SIGXCPU after so many seconds of work, which, unlike those of a clock, do not count other work."""
     try:
         import resource
     except ImportError:  # not on this system; the parent looks at the clock
