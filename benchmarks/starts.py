@@ -153,9 +153,9 @@ def worked_for() -> float:
 
 def trained(scene: Scene, ways: dict[str, bool], share: float) -> float:
     """PSNR of the photos held out from the training ones, after `share` of the steps of the preset fast."""
+    from choices import validation
     from dofnerf.studio.quality import held_out_psnr
     from dofnerf.train import preset, shortened, train
-    from lens_choices import validation
 
     split = validation(scene)
     with mock.patch("dofnerf.train.methods.splat.starting_points", partial(starting_points, **ways)):

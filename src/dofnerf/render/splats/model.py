@@ -127,8 +127,8 @@ class SplatModel(Model):
 
     @torch.no_grad()
     def blame(self, camera: Camera, lens: ViewLens | None, error: Tensor) -> None:
-        """Note who stands for an `error` (H, W): each Gaussian's share of it, less where it is out of focus; and how many pixels
-        each Gaussian is worth."""
+        """Note who stands for an `error` (H, W): each Gaussian's share of it, less where it is out of focus; and how many
+        pixels each is worth."""
         aperture, focus = (0.0, 0.0) if lens is None else (lens.aperture, lens.focus_disparity)
         projected = project(self.gaussians, camera, aperture, focus, style=self.style)
         radius = 0.0 if lens is None else lens.coc_radius(1 / projected.depth.clamp(min=1e-6))
