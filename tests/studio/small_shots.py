@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from looks import sharpness
 from tiny_world import InMemory, config
 
 from dofnerf.camera import Camera
@@ -64,13 +65,6 @@ def write_run(folder, field: str = "splat", cameras: bool = True, lens: bool = T
     if cameras:
         write_cameras(folder / CAMERAS, [Viewpoint(f"view-{i}", camera, held_out=i == 3) for i, camera in enumerate(views)])
     return model
-
-
-def sharpness(image: np.ndarray) -> float:
-    """Mean square of the Laplacian."""
-    inner = image[1:-1, 1:-1]
-    around = image[:-2, 1:-1] + image[2:, 1:-1] + image[1:-1, :-2] + image[1:-1, 2:]
-    return float(np.square(4 * inner - around).mean())
 
 
 def halves(image: np.ndarray) -> tuple[float, float]:

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from looks import printed, sharpness
 from PIL import Image
 
 from dofnerf.cli import main
@@ -39,11 +40,7 @@ def refocus(folder, capfd):
     """Runs the command with these arguments in the folder → what it printed."""
 
     def run(*arguments) -> str:
-        capfd.readouterr()
-        code = main(["refocus", *map(str, arguments)])
-        captured = capfd.readouterr()
-        assert code == 0, captured.err
-        return captured.out
+        return printed(capfd, "refocus", *arguments)
 
     return run
 
@@ -51,13 +48,6 @@ def refocus(folder, capfd):
 def pixels(path) -> np.ndarray:
     with Image.open(path) as picture:
         return np.asarray(picture.convert("RGB")).astype(float)
-
-
-def sharpness(image: np.ndarray) -> float:
-    """Mean square of the Laplacian."""
-    inner = image[1:-1, 1:-1]
-    around = image[:-2, 1:-1] + image[2:, 1:-1] + image[1:-1, :-2] + image[1:-1, 2:]
-    return float(np.square(4 * inner - around).mean())
 
 
 def halves(image: np.ndarray) -> tuple[float, float]:

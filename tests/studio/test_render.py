@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from looks import printed
 from PIL import Image
 from small_shots import CAMERA, FAR, FOCAL, HEIGHT, NEAR, WIDTH, card_and_wall, halves, psnr, write_ply, write_run
 
@@ -38,11 +39,7 @@ def render(made, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
 
     def run(source, *arguments) -> str:
-        capfd.readouterr()
-        code = main(["render", str(made / source), *map(str, arguments)])
-        captured = capfd.readouterr()
-        assert code == 0, captured.err
-        return captured.out
+        return printed(capfd, "render", made / source, *arguments)
 
     return run
 

@@ -91,15 +91,16 @@ class SplatModel(Model):
         of `lens.kernel`.
         """
         own = replace(self.style, degree=min(degree, self.style.degree))
+        gaussians = self.gaussians
         if lens is None or blur == "scatter":
-            drawn = draw(self.gaussians, camera, style=own, backend=backend)
+            drawn = draw(gaussians, camera, style=own, backend=backend)
             image = to_display(self._before_background(drawn, self.style.light), self.style.light)
             if lens is not None:
                 image = scatter(image, lens.coc_radius(drawn.mean_disparity()), lens.kernel, lens.light)
         elif blur == "gaussian":
             style = replace(own, light=lens.light)
             views = [
-                draw(self.gaussians, camera, lens.aperture, lens.focus_disparity, part, style, backend)
+                draw(gaussians, camera, lens.aperture, lens.focus_disparity, part, style, backend)
                 for part in lens_parts(parts, turn)
             ]
             drawn = Drawn(*(torch.stack(values).mean(0) for values in zip(*views, strict=True)))
@@ -115,10 +116,10 @@ class SplatModel(Model):
         """
         if points < 1:
             raise ValueError(f"points must be 1 or more, found {points}")
-        style = replace(self.style, light=lens.light)
+        gaussians, style = self.gaussians, replace(self.style, light=lens.light)
         total: Tensor | float = 0.0
         for x, y in lens_points((1,), points, lens.kernel.blades, lens.kernel.rotation, generator)[0].tolist():
-            drawn = draw(self.gaussians, camera, lens.aperture, lens.focus_disparity, Part(x, y, 0.0), style)
+            drawn = draw(gaussians, camera, lens.aperture, lens.focus_disparity, Part(x, y, 0.0), style)
             total = total + self._before_background(drawn, lens.light)
         return to_display(torch.as_tensor(total) / points, lens.light)
 
@@ -135,16 +136,6 @@ class SplatModel(Model):
         share = tally(projected, torch.stack([error, torch.ones_like(error)], dim=-1))
         self.blamed += share[:, 0] / (1 + torch.as_tensor(radius).square())
         self.seen += share[:, 1]
-
-    def turns(self) -> Tensor:
-        """(N, 3, 3): the rotations as matrices."""
-        w, x, y, z = nn.functional.normalize(self.rotations, dim=-1).unbind(-1)
-        rows = [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-        return torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)
 
 
 def begin_splats(points: Tensor, colours: Tensor, sizes: Tensor, degree: int, light: Curve, photos: int) -> SplatModel:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from dofnerf.render.splats.reference import rotation_matrices
+
 if TYPE_CHECKING:
     from dofnerf.render.splats.model import SplatModel
 
@@ -55,7 +57,7 @@ class Growth:
         both = torch.cat([gone, chosen])
         half = 1 - (1 - opacity[chosen]).clamp(min=1e-4).sqrt()
         spread = model.log_scales[chosen].exp() * torch.randn(count, 3, generator=generator, device=generator.device)
-        offset = (model.turns()[chosen] @ spread[..., None])[..., 0]
+        offset = (rotation_matrices(model.rotations[chosen]) @ spread[..., None])[..., 0]
         for value in model.parameters():
             value[gone] = value[chosen]
             moments = adam.state[value]
