@@ -105,7 +105,7 @@ class SplatMethod(Method):
     name, config = "splat", SplatConfig
 
     def preset(self, name: str) -> TrainConfig:
-        lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), in_focus=0.0)
+        lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), in_focus=0.0, max_radius=48.0)  # no patch bounds the blur
         steps = StepsConfig(200, 800, 1000, lens_points=4)
         config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(), field_config=SplatConfig())
         if name == "paper":
