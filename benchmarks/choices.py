@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dofnerf import scenes
+from dofnerf.evaluate.quality import held_out_psnr, lens_off
 from dofnerf.scenes import Scene
-from dofnerf.studio.quality import held_out_psnr, lens_off
 from dofnerf.train import StepsConfig, TrainConfig, preset, shortened, train
 
 EVERY = 8

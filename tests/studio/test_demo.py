@@ -12,8 +12,8 @@ from PIL import Image
 
 from dofnerf import scenes
 from dofnerf.cli import main
+from dofnerf.evaluate.quality import LensOff
 from dofnerf.studio import demo, demo_pictures
-from dofnerf.studio.quality import LensOff
 from dofnerf.train import Run
 
 PICTURES = {"side-by-side.png", "rack-focus.mp4", "lens.png", "table.md"}

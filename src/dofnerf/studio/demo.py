@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dofnerf import scenes
+from dofnerf.evaluate.quality import LensOff, held_out_psnr, lens_off
 from dofnerf.pictures import atomic, write_image, write_video
+from dofnerf.pictures.outputs import check_folder
 from dofnerf.scenes import Scene
 from dofnerf.studio.demo_pictures import lens_plot, rack_focus_frames, side_by_side
-from dofnerf.studio.outputs import check_folder
-from dofnerf.studio.quality import LensOff, held_out_psnr, lens_off
 from dofnerf.train import KeepConfig, Run, TrainConfig, pinhole_twin, preset, sharp_oracle, shortened, train
 from dofnerf.train.checkpoint import FILE
 

@@ -11,10 +11,11 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from dofnerf.camera import Camera
+from dofnerf.evaluate.metrics import psnr
+from dofnerf.evaluate.quality import sharp_view
 from dofnerf.pictures import contact_sheet
 from dofnerf.pictures.files import to_bytes
 from dofnerf.scenes import Scene
-from dofnerf.studio.quality import psnr, sharp_view
 from dofnerf.studio.refocus import sweep_focuses
 from dofnerf.train import Run
 
