@@ -108,7 +108,7 @@ def test_where_no_lens_is_known_the_nearest_photos_counts(trained):
     places = [np.linalg.norm(scene.camera(i).position - scene.camera(3).position) for i in scene.train]
     nearest = int(np.argmin(places))
     assert scene.frames[scene.train[nearest]].name in focus.lens
-    radius = float(run.lens.aperture[nearest]) * (float(run.lens.focus_disparity[nearest]) - disparity)
+    radius = run.lens.aperture[nearest].item() * (run.lens.focus_disparity[nearest].item() - disparity)
     np.testing.assert_array_equal(focus.mask, np.abs(radius) <= 1)
 
 

@@ -95,7 +95,7 @@ def test_lpips_reads_what_the_torch_hub_keeps(weights, tmp_path, monkeypatch):
     reference, worse = (read_image(weights.parent / f"ex_{name}.png") for name in ("ref", "p0"))
     assert lpips.find_weights()(worse, reference) == pytest.approx(0.7219, abs=6e-5)
     (cache / "alexnet-owt-7be5be79.pth").write_bytes(b"PK\3\4 half a file")
-    with pytest.raises(lpips.NoWeights, match="alexnet-owt.*damaged"):
+    with pytest.raises(lpips.NoWeights, match=r"alexnet-owt.*damaged"):
         lpips.find_weights()
 
 

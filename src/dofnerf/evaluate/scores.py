@@ -16,6 +16,7 @@ import numpy as np
 from dofnerf.evaluate import lpips, metrics
 from dofnerf.evaluate.quality import largest_blur, learned_lenses
 from dofnerf.evaluate.regions import in_focus
+from dofnerf.render import View
 from dofnerf.scenes import Scene
 from dofnerf.train import Run
 
@@ -81,6 +82,11 @@ def score(run: Run, scene: Scene, perceptual: Perceptual | str, reference: Refer
     if not scene.test:
         raise ValueError(f"{scene.name}: no view is held out, so there is nothing to compare; train with --hold-every 9")
     views = tuple(score_view(run, scene, i, perceptual, reference) for i in scene.test)
+    return gather(run, scene, views, perceptual)
+
+
+def gather(run: Run, scene: Scene, views: tuple[ViewScores, ...], perceptual: Perceptual | str) -> Scores:
+    """A run's scores from those of its views."""
     notes = [f"lpips: {perceptual}"] if isinstance(perceptual, str) else []
     if any(view.psnr == NO_REFERENCE for view in views):
         notes.append("no reference: the scene has no all-in-focus photos of these views; --reference photo takes the photos")
@@ -89,9 +95,11 @@ def score(run: Run, scene: Scene, perceptual: Perceptual | str, reference: Refer
     return Scores(views, means(views), score_lens(run, scene), claimed, tuple(notes))
 
 
-def score_view(run: Run, scene: Scene, i: int, perceptual: Perceptual | str, reference: Reference = "sharp") -> ViewScores:
-    """One view."""
-    shown = run.render(scene.camera(i))
+def score_view(
+    run: Run, scene: Scene, i: int, perceptual: Perceptual | str, reference: Reference = "sharp", shown: View | None = None
+) -> ViewScores:
+    """One view, rendered here if it is not `shown` already."""
+    shown = shown or run.render(scene.camera(i))
     image, disparity = shown.image.clamp(0, 1).cpu().numpy(), shown.disparity.cpu().numpy()
     truth = scene.sharp(i) if reference == "sharp" else scene.photo(i)
     found: dict[str, Score] = dict.fromkeys(METRICS, NO_REFERENCE)
