@@ -19,8 +19,9 @@ import json
 from pathlib import Path
 
 import dofnerf
-from choices import changed, validation
 from dofnerf import scenes
+from dofnerf.evaluate.bench.cell import validation
+from dofnerf.evaluate.bench.choice import changed
 from dofnerf.evaluate.quality import held_out_psnr, largest_blur, lens_off
 from dofnerf.train import KeepConfig, pinhole_twin, preset, sharp_oracle, shortened, train
 
