@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from scipy.stats import norm, qmc
 
-from choices import validation
 from dofnerf import scenes
+from dofnerf.evaluate.bench.cell import validation
 from dofnerf.evaluate.metrics import psnr
 from dofnerf.render import ViewLens
 from dofnerf.render.splats.model import SplatModel

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -25,18 +24,6 @@ def report(trained, tmp_path_factory):
     out = tmp_path_factory.mktemp("report") / "page.html"
     assert main(["report", str(trained / "ours"), "--out", str(out)]) == 0
     return out
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("no chromium on this machine")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(params=SIZES)

@@ -8,7 +8,10 @@ from typing import Annotated
 
 import tyro
 
+from dofnerf.evaluate.bench.cell import CELLS
+from dofnerf.evaluate.bench.conclusions import JSON as CONCLUSIONS
 from dofnerf.evaluate.command import LpipsConfig
+from dofnerf.evaluate.report.bench_page import write_bench_page
 from dofnerf.evaluate.report.run_page import write_run_page
 from dofnerf.evaluate.scores import Reference
 from dofnerf.evaluate.trained import open_trained
@@ -44,10 +47,15 @@ def run(config: ReportConfig) -> Path:
     """Write the page; returns its path."""
     if config.out is not None:
         check_file("--out", config.out, (".html", ".htm"))
-    trained, scene = open_trained(config.path, config.scene)
-    assert trained.folder is not None
-    out = config.out or trained.folder / FILE
-    check_file("--out", out, (".html", ".htm"))
-    write_run_page(out, trained, scene, config.lpips.find(), config.reference)
+    out = config.out or (config.path if config.path.is_dir() else config.path.parent) / FILE
+    if (config.path / CONCLUSIONS).is_file():
+        check_file("--out", out, (".html", ".htm"))
+        write_bench_page(out, config.path)
+    elif (config.path / CELLS).is_dir():
+        raise ValueError(f"{config.path}: an experiment that has not come to its end; run `dofnerf bench` again, it goes on")
+    else:
+        trained, scene = open_trained(config.path, config.scene)
+        check_file("--out", out, (".html", ".htm"))
+        write_run_page(out, trained, scene, config.lpips.find(), config.reference)
     print(f"wrote    {out} ({out.stat().st_size / 1e6:.1f} MB)")
     return out

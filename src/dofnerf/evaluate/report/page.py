@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from dofnerf.evaluate.comparison import enlarged
 from dofnerf.pictures import atomic
 from dofnerf.pictures.files import to_bytes
 
-WIDEST = 1000  # pixels of a picture on the page
+WIDEST, WIDEST_SHEET = 1000, 1800  # pixels of a picture on the page, and of one that has others in it
+LEAST_WIDE = 504  # pixels: smaller pictures are enlarged for the slider and crops
 _QUALITY = 88
 
 
@@ -78,9 +80,15 @@ def slider(before: tuple[str, np.ndarray], after: tuple[str, np.ndarray]) -> str
 
 def figure(image: np.ndarray, caption: str) -> str:
     """A picture (H, W, 3) with words beneath."""
-    return (
-        f'<figure><img alt="{escape(caption)}" src="{picture_uri(image)}"><figcaption>{escape(caption)}</figcaption></figure>'
-    )
+    words = escape(caption)
+    return f'<figure><img alt="{words}" src="{picture_uri(image)}"><figcaption>{words}</figcaption></figure>'
+
+
+def sheet(image: np.ndarray, caption: str) -> str:
+    """A picture that has others in it: it scrolls sideways where the page is narrow."""
+    words = escape(caption)
+    shown = f'<div class="sheet"><img alt="{words}" src="{picture_uri(image, WIDEST_SHEET)}"></div>'
+    return f"<figure>{shown}<figcaption>{words}</figcaption></figure>"
 
 
 def drawing(svg: str, caption: str) -> str:
@@ -107,11 +115,17 @@ def cameras_in_space(world: dict[str, Any], caption: str) -> str:
     )
 
 
-def picture_uri(image: np.ndarray) -> str:
+def picture_uri(image: np.ndarray, widest: int = WIDEST) -> str:
     """A picture as a link that holds it, shrunk if it is very wide."""
     picture = Image.fromarray(to_bytes(image))
-    if picture.width > WIDEST:
-        picture = picture.resize((WIDEST, round(picture.height * WIDEST / picture.width)), Image.Resampling.LANCZOS)
+    if picture.width > widest:
+        picture = picture.resize((widest, round(picture.height * widest / picture.width)), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=_QUALITY, subsampling=0)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def at_least(image: np.ndarray) -> np.ndarray:
+    """The picture, enlarged if it is small."""
+    height, width = image.shape[:2]
+    return image if width >= LEAST_WIDE else enlarged(image, (LEAST_WIDE, round(height * LEAST_WIDE / width)))

@@ -21,7 +21,6 @@ from dofnerf.train import Run
 from dofnerf.train.folder import LOG
 
 MOST_VIEWS = 8  # whose pictures are on the page
-LEAST_WIDE = 504  # pixels: smaller pictures are enlarged for the slider and crops
 _STEP = re.compile(r"^step (\d+)  (.+?)  [\d.]+ s  PSNR ([\d.]+)")
 
 
@@ -80,7 +79,7 @@ def _before_after(shown: list[Seen], scene: Scene) -> list[str]:
     one = shown[len(shown) // 2]
     what = "a view that no training has seen" if scene.test else "a photo that was trained on"
     below = f"View {one.number} ({scene.frames[one.number].name}), {what}: its photo, and what the run shows, all in focus."
-    before, after = (_at_least(image) for image in (one.photo, one.render))
+    before, after = (page.at_least(image) for image in (one.photo, one.render))
     return [page.heading("Before and after", below), page.slider(("photo", before), ("all in focus", after))]
 
 
@@ -101,7 +100,7 @@ def _pictures(shown: list[Seen], scene: Scene) -> list[str]:
         whole = [page.figure(image, name) for name, image in named]
         whole += [page.figure(error_map(one.render, one.truth), "error")] if one.truth is not None else []
         whole.append(page.figure(one.depth, "depth: near is bright"))
-        size = max(LEAST_WIDE, scene.size[0]), round(max(LEAST_WIDE, scene.size[0]) * scene.size[1] / scene.size[0])
+        size = max(page.LEAST_WIDE, scene.size[0]), round(max(page.LEAST_WIDE, scene.size[0]) * scene.size[1] / scene.size[0])
         crops = [page.figure(enlarged(image, size, box), f"{name}, {ZOOM} times closer") for name, image in named]
         parts += [page.tiles(whole), page.subheading("Closer"), page.tiles(crops)]
     return parts
@@ -171,8 +170,3 @@ def _curve(run: Run) -> list[str]:
         page.heading("Training"),
         page.pair([page.drawing(chart("Training", x, y, series), "how well batches of the photos are matched")]),
     ]
-
-
-def _at_least(image: np.ndarray) -> np.ndarray:
-    height, width = image.shape[:2]
-    return image if width >= LEAST_WIDE else enlarged(image, (LEAST_WIDE, round(height * LEAST_WIDE / width)))
