@@ -187,7 +187,7 @@ def test_a_killed_process_costs_only_its_cell(cells, tmp_path):
     pool.begin(cells[1])
     victim = next(process for process, cell in pool.running.values() if cell is cells[0])
     os.kill(victim.pid, signal.SIGKILL)
-    ends = dict((cell.key, words) for cell, words in (pool.next(), pool.next()))
+    ends = {cell.key: words for cell, words in (pool.next(), pool.next())}
     pool.end(False)
     assert ends == {"room/a": "its worker was lost (signal 9)", "room/b": ""}
     assert read_findings(cells[0], tmp_path) is None
