@@ -22,12 +22,12 @@ import numpy as np
 import torch
 from scipy.stats import norm, qmc
 
-from choices import validation
 from dofnerf import scenes
+from dofnerf.evaluate.bench.cell import validation
+from dofnerf.evaluate.metrics import psnr
 from dofnerf.render import ViewLens
 from dofnerf.render.splats.model import SplatModel
 from dofnerf.scenes import Scene
-from dofnerf.studio.quality import psnr
 from dofnerf.train import TrainConfig, preset, sharp_oracle, shortened, train, trainer
 from dofnerf.train.data import TrainingData
 from dofnerf.train.methods.splat import SplatMethod

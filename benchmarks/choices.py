@@ -13,54 +13,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from dofnerf import scenes
-from dofnerf.scenes import Scene
-from dofnerf.studio.quality import held_out_psnr, lens_off
-from dofnerf.train import StepsConfig, TrainConfig, preset, shortened, train
-
-EVERY = 8
-Choices = dict[str, dict[str, dict[str, object]]]
-LENS: Choices = {
-    "preset": {},
-    "no search (constants, then gradients)": {"lens": {"search": False}},
-    "no search, rate 5e-4 (the paper's)": {"lens": {"search": False, "lens_rate": 5e-4}},
-    "search once, no re-fits": {"lens": {"refits": ()}},
-    "search only, no gradients": {"lens": {"lens_rate": 1e-9}},
-    "momentum moves all photos": {"lens": {"only_sampled": False}},
-    "one aperture for all": {"lens": {"share_aperture": "all"}},
-}
-VOLUMETRIC: Choices = {
-    "nothing extra in focus": {"lens": {"in_focus": 0.0}},
-    "no sparse depth": {"rates": {"depth_weight": 0.0}},
-    "loss free of lens noise": {"lens": {"noise_free": True}},
-}
-
-
-def splat(steps: StepsConfig) -> Choices:
-    """What splats may choose beside; the stages with a lens together are as long as in the preset."""
-    both = steps.lens_steps + steps.lens_ray_steps
-    return {
-        "picture scattered by its depth, as the paper does": {"field_config": {"blur": "scatter"}},
-        "lens never in parts": {"steps": {"lens_steps": both, "lens_ray_steps": 0}},
-        "8 parts instead of 4": {"steps": {"lens_points": 8}},
-        "no growth": {"field_config": {"grow": False}},
-        "colour of one harmonic (degree 0)": {"field_config": {"degree": 0}},
-        "twice as many Gaussians": {"field_config": {"splats": 40_000}},
-    }
-
-
-def validation(scene: Scene) -> Scene:
-    """The scene with some of its training photos held out, and its own held-out ones gone."""
-    held = scene.train[EVERY // 2 :: EVERY]
-    return replace(scene, train=tuple(i for i in scene.train if i not in held), test=held)
-
-
-def changed(config: TrainConfig, changes: dict[str, dict[str, object]]) -> TrainConfig:
-    """The configuration with some members of its parts changed."""
-    return replace(config, **{part: replace(getattr(config, part), **new) for part, new in changes.items()})  # type: ignore[arg-type]
+from dofnerf.evaluate.bench.cell import validation
+from dofnerf.evaluate.bench.choice import changed
+from dofnerf.evaluate.bench.experiments.design import choices_of
+from dofnerf.evaluate.quality import held_out_psnr, lens_off
+from dofnerf.train import preset, shortened, train
 
 
 def main() -> None:
@@ -74,7 +34,7 @@ def main() -> None:
     config = shortened(preset("fast", given.field), given.steps)
     print(f"{scene.describe()}; {given.field}, {config.steps}")
     print("\n| choice | PSNR | aperture | focus | seconds |\n|---|---|---|---|---|")
-    for name, changes in (LENS | (splat(config.steps) if given.field == "splat" else VOLUMETRIC)).items():
+    for name, changes in choices_of(given.field, config.steps).items():
         if given.only in name:
             begun = time.process_time()
             run = train(scene, changed(config, changes))

@@ -18,23 +18,12 @@ import argparse
 import json
 from pathlib import Path
 
-import torch
-
 import dofnerf
-from choices import changed, validation
 from dofnerf import scenes
-from dofnerf.scenes import Scene
-from dofnerf.studio.quality import held_out_psnr, lens_off
-from dofnerf.train import KeepConfig, Run, pinhole_twin, preset, sharp_oracle, shortened, train
-
-
-def largest_blur(run: Run, scene: Scene) -> list[float]:
-    """For each training photo, the largest blur radius in pixels that its lens gives to a point of the scene that it sees."""
-    found = []
-    for i, aperture, focus in zip(scene.train, run.lens.aperture.tolist(), run.lens.focus_disparity.tolist(), strict=True):
-        disparity = 1 / torch.as_tensor(scene.visible(i).depth)
-        found.append(aperture * float((focus - disparity).abs().max()))
-    return found
+from dofnerf.evaluate.bench.cell import validation
+from dofnerf.evaluate.bench.choice import changed
+from dofnerf.evaluate.quality import held_out_psnr, largest_blur, lens_off
+from dofnerf.train import KeepConfig, pinhole_twin, preset, sharp_oracle, shortened, train
 
 
 def main() -> None:

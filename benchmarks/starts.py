@@ -153,8 +153,8 @@ def worked_for() -> float:
 
 def trained(scene: Scene, ways: dict[str, bool], share: float) -> float:
     """PSNR of the photos held out from the training ones, after `share` of the steps of the preset fast."""
-    from choices import validation
-    from dofnerf.studio.quality import held_out_psnr
+    from dofnerf.evaluate.bench.cell import validation
+    from dofnerf.evaluate.quality import held_out_psnr
     from dofnerf.train import preset, shortened, train
 
     split = validation(scene)

@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "train": {"optics", "rays", "fields", "scenes", "render"} | GROUND,
 }
 MAY_IMPORT["evaluate"] = set(MAY_IMPORT)
-MAY_IMPORT["studio"] = set(MAY_IMPORT) - {"evaluate"}
+MAY_IMPORT["studio"] = set(MAY_IMPORT)
 
 
 def _parts_imported(path):

@@ -49,6 +49,9 @@ VERBS = {
     "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
     "train": Verb("Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"),
     "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig"),
+    "eval": Verb("Say how good a run is: PSNR, SSIM, LPIPS, the lens.", "dofnerf.evaluate.command", "EvalConfig"),
+    "bench": Verb("Run one of the paper's experiments.", "dofnerf.evaluate.bench.command", "BenchConfig"),
+    "report": Verb("Make a page about a run or an experiment.", "dofnerf.evaluate.report.command", "ReportConfig"),
     "synth lens": Verb(
         "Photograph a built-in place through a true thin lens.", "dofnerf.synth.lens_command", "LensCommandConfig"
     ),

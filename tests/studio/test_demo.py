@@ -12,8 +12,9 @@ from PIL import Image
 
 from dofnerf import scenes
 from dofnerf.cli import main
+from dofnerf.evaluate.comparison import zoomed
+from dofnerf.evaluate.quality import LensOff
 from dofnerf.studio import demo, demo_pictures
-from dofnerf.studio.quality import LensOff
 from dofnerf.train import Run
 
 PICTURES = {"side-by-side.png", "rack-focus.mp4", "lens.png", "table.md"}
@@ -121,7 +122,7 @@ def test_the_zoomed_crop_shows_what_the_frame_encloses():
     image = np.zeros((168, 252, 3), np.float32)
     left, top = round(demo_pictures.CROP[0] * 252), round(demo_pictures.CROP[1] * 168)
     image[top : top + 42, left : left + 63] = 1.0
-    whole, crop = demo_pictures.zoomed(image)
+    whole, crop = zoomed(image, demo_pictures.crop_box((252, 168)), 2)
     assert whole.shape == crop.shape == (336, 504, 3)
     assert crop[20:-20, 20:-20].min() > 250
     assert (whole[2 * top + 4 : 2 * top + 80, 2 * left + 4 : 2 * left + 120] > 250).all()

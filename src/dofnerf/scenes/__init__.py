@@ -15,6 +15,7 @@ from typing import Any
 from dofnerf.scenes import colmap, lightfield, llff, transforms, triplets
 from dofnerf.scenes.colmap_model import find_model
 from dofnerf.scenes.export import plain_stems, write_transforms
+from dofnerf.scenes.origin import PACKAGED, Origin
 from dofnerf.scenes.overview import describe, write_contact_sheet
 from dofnerf.scenes.protocol import GridOptions, ReadOptions, assemble
 from dofnerf.scenes.scene import Frame, Lens, Points, Scene, Viewpoint, Visible
@@ -43,7 +44,15 @@ def load(path: Path | str, *, format: str = "auto", options: ReadOptions | None 
         raise ValueError(f"{path}: unknown format {format!r}; use auto or one of {', '.join(READERS)}")
     if path.is_file() and format != "transforms":
         path = path.parent
-    return assemble(READERS[format](path, options), options)
+    origin = Origin(PACKAGED if path == DEMO else str(path.absolute()), format, options)
+    return replace(assemble(READERS[format](path, options), options), origin=origin)
+
+
+def load_again(origin: Origin) -> Scene:
+    """The scene that was read there, read as it was."""
+    if origin.path == PACKAGED:
+        return demo(options=origin.options)
+    return load(origin.path, format=origin.format, options=origin.options)
 
 
 def detect(path: Path) -> str:
@@ -73,9 +82,11 @@ def demo(**changes: Any) -> Scene:
 
 
 __all__ = [
+    "PACKAGED",
     "Frame",
     "GridOptions",
     "Lens",
+    "Origin",
     "Points",
     "ReadOptions",
     "Scene",
@@ -86,6 +97,7 @@ __all__ = [
     "describe",
     "detect",
     "load",
+    "load_again",
     "plain_stems",
     "read_cameras",
     "read_splats",

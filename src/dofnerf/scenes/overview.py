@@ -99,7 +99,7 @@ def _plot_cameras(axes: Any, scene: Scene, label: str, which: list[int]) -> None
     """Cameras as pyramids, points in their colours (without points, the corners of the depth range); `which` picks two axes of
     the mean camera: right, up, forward."""
     cameras = [frame.camera for frame in scene.frames]
-    basis = _basis(cameras)
+    basis = mean_basis(cameras)
     places = np.stack([camera.position for camera in cameras]) @ basis
     drawn = places
     if scene.points is not None and len(scene.points):
@@ -108,12 +108,12 @@ def _plot_cameras(axes: Any, scene: Scene, label: str, which: list[int]) -> None
         axes.scatter(*cloud[:, which].T, s=1.5, c=scene.points.rgb[pick] / 255, linewidths=0)
         drawn = np.concatenate([places, *np.percentile(cloud, [[2], [98]], axis=0)])
     else:
-        reach = [_rim(camera, depth) @ basis for camera in cameras for depth in (scene.near, scene.far)]
+        reach = [rim_of(camera, depth) @ basis for camera in cameras for depth in (scene.near, scene.far)]
         axes.scatter(*np.concatenate(reach)[:, which].T, s=1.5, color="#999999", linewidths=0)
         drawn = np.concatenate([places, *reach])
     extent = max(float((drawn.max(0) - drawn.min(0)).max()), 1e-6)
     for i, camera in enumerate(cameras):
-        rim = _rim(camera, 0.06 * extent) @ basis
+        rim = rim_of(camera, 0.06 * extent) @ basis
         colour = TEST if i in scene.test else TRAIN
         for k in range(4):
             edge = np.stack([rim[k], places[i], rim[k], rim[k - 1]])[:, which]
@@ -127,13 +127,13 @@ def _plot_cameras(axes: Any, scene: Scene, label: str, which: list[int]) -> None
     axes.grid(alpha=0.2, linewidth=0.5)
 
 
-def _rim(camera: Camera, depth: float) -> np.ndarray:
+def rim_of(camera: Camera, depth: float) -> np.ndarray:
     """The four corners of what the camera sees at `depth`, (4, 3)."""
     corners = np.array([[0, 0], [camera.width, 0], [camera.width, camera.height], [0, camera.height]], dtype=float)
     return camera.unproject(corners, np.full(4, depth))
 
 
-def _basis(cameras: list[Camera]) -> np.ndarray:
+def mean_basis(cameras: list[Camera]) -> np.ndarray:
     """(3, 3) with columns right, up, forward of the mean camera; for cameras all around, any forward will do."""
     up = np.mean([camera.camera_to_world[:, 1] for camera in cameras], axis=0)
     up = up / np.linalg.norm(up) if np.linalg.norm(up) > 0.1 else np.array([0.0, 0.0, 1.0])

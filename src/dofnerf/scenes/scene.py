@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.scenes.source import Source
+
+if TYPE_CHECKING:
+    from dofnerf.scenes.origin import Origin
 
 CACHE_BYTES = 1 << 31
 
@@ -91,7 +94,8 @@ class Viewpoint:
 
 @dataclass
 class Scene:
-    """Frames of one size with depth range `near` to `far`; `train` and `test` are indices into `frames`.
+    """Frames of one size with depth range `near` to `far`; `train` and `test` are indices into `frames`. `origin` says where it
+    was read, if it was.
 
     Pictures load on first use and stay in a bounded cache: treat the arrays as read-only.
     """
@@ -105,6 +109,7 @@ class Scene:
     test: tuple[int, ...]
     points: Points | None = None
     notes: tuple[str, ...] = ()
+    origin: Origin | None = None
     _cache: OrderedDict[Source, np.ndarray] = field(default_factory=OrderedDict, repr=False, compare=False)
 
     def __len__(self) -> int:

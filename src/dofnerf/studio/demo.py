@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dofnerf import scenes
+from dofnerf.evaluate.photo_lenses import lens_plot, photo_lenses
+from dofnerf.evaluate.quality import LensOff, held_out_psnr, lens_off
 from dofnerf.pictures import atomic, write_image, write_video
+from dofnerf.pictures.outputs import check_folder
 from dofnerf.scenes import Scene
-from dofnerf.studio.demo_pictures import lens_plot, rack_focus_frames, side_by_side
-from dofnerf.studio.outputs import check_folder
-from dofnerf.studio.quality import LensOff, held_out_psnr, lens_off
+from dofnerf.studio.demo_pictures import LENS_HEADING, rack_focus_frames, side_by_side
 from dofnerf.train import KeepConfig, Run, TrainConfig, pinhole_twin, preset, sharp_oracle, shortened, train
 from dofnerf.train.checkpoint import FILE
 
@@ -84,7 +85,9 @@ def run(config: DemoConfig) -> list[Path]:
     written = [config.out / name for name in names]
     write_image(written[0], side_by_side(scene, VIEW, pinhole, ours))
     write_video(written[1], rack_focus_frames(ours, scene.camera(VIEW), FRAMES), FPS)
-    write_image(written[2], lens_plot(scene, ours))
+    lenses = photo_lenses(ours, scene)
+    assert lenses is not None, "ours has a lens"
+    write_image(written[2], lens_plot(lenses, LENS_HEADING, start=False))
     words = table(results, lens_off(ours, scene), len(scene.test))
     with atomic(written[3]) as temporary:
         temporary.write_text(words, encoding="utf-8")

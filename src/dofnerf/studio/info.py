@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from dofnerf import scenes
-from dofnerf.studio.outputs import check_file
+from dofnerf.pictures.outputs import check_file
 
 Format = Literal["auto", "transforms", "triplets", "llff", "colmap", "lightfield"]
 

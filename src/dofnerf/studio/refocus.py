@@ -18,8 +18,8 @@ import tyro
 
 from dofnerf.pictures import atomic, is_linear, write_image, write_video
 from dofnerf.pictures.files import IMAGE_SUFFIXES, to_bytes
+from dofnerf.pictures.outputs import check_file
 from dofnerf.studio.lens_config import FocusConfig, LensConfig, depth_in_words, largest_blur
-from dofnerf.studio.outputs import check_file
 from dofnerf.studio.rgbd import DepthConfig, read_rgbd
 
 if TYPE_CHECKING:

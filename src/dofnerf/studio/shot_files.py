@@ -16,10 +16,10 @@ import tyro
 
 from dofnerf.pictures import is_linear, write_deep_png, write_image, write_json, write_map
 from dofnerf.pictures.files import IMAGE_SUFFIXES
+from dofnerf.pictures.outputs import check_file, check_folder
 from dofnerf.scenes import Viewpoint
 from dofnerf.scenes.guard import read_json
 from dofnerf.scenes.viewpoints import plain_view
-from dofnerf.studio.outputs import check_file, check_folder
 
 LIST = "transforms.json"
 MARK = "dofnerf render"

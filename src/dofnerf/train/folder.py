@@ -23,7 +23,7 @@ from dofnerf.train.scalars import Scalars
 
 CONFIG, CAMERAS, LENS, LOG, PREVIEWS = "config.json", "cameras.json", "lens.csv", "log.txt", "previews"
 README = """A run of dofnerf.
-config.json             every setting, and what is known about the scene
+config.json             every setting, what is known about the scene, and where it was
 checkpoint.safetensors  field, lens and optimizer; dofnerf.Run.load(this folder) reads it, `dofnerf train --resume` goes on
 cameras.json            where each photo was taken, and which were held out; `dofnerf render` shows their views
 lens.csv                each photo's lens: aperture in pixels x scene units (K = 2 x aperture is the paper's), focus_depth in
@@ -65,7 +65,10 @@ class RunFolder:
         """Write what is known before the first step."""
         if self.folder is not None:
             (self.folder / "README.txt").write_text(README, encoding="utf-8")
-            write_json(self.folder / CONFIG, {"config": to_plain(learner.config), "setting": to_plain(learner.setting)})
+            known = {"config": to_plain(learner.config), "setting": to_plain(learner.setting)}
+            if scene.origin is not None:
+                known["scene"] = to_plain(scene.origin)
+            write_json(self.folder / CONFIG, known)
             held = set(scene.test)
             views = [Viewpoint(frame.name, frame.camera, held_out=i in held) for i, frame in enumerate(scene.frames)]
             write_cameras(self.folder / CAMERAS, views)

@@ -40,7 +40,7 @@ class Learner:
     def __init__(self, config: TrainConfig, setting: Setting, model: Model, device: torch.device | str = "cpu") -> None:
         self.config, self.setting, self.device = config, setting, torch.device(device)
         self.model = model.to(self.device)
-        lens = _lens(setting, config.lens)
+        lens = starting_lens(setting, config.lens)
         self.lens = lens.learn(config.lens.learn_aperture, config.lens.learn_focus).to(self.device)
         groups = method(config.field).groups(self.model, config)
         self.rates = [group.rate for group in groups]
@@ -135,7 +135,7 @@ def _whole(outcome: Outcome, workers: Workers) -> Outcome:
     return Outcome(loss, error, int(rays), outcome.photos)
 
 
-def _lens(setting: Setting, config: LensLearningConfig) -> LearnedLens:
+def starting_lens(setting: Setting, config: LensLearningConfig) -> LearnedLens:
     """Every photo's lens as it starts."""
     far, near = setting.disparities
     return LearnedLens(

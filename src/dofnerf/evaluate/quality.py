@@ -1,4 +1,4 @@
-"""How good a run is where the truth is known: held-out views against all-in-focus photos, the lens against the true one."""
+"""The short of it: how good held-out views are, and how far the lens is from the true one, where the truth is known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dofnerf.scenes import Scene
+from dofnerf.evaluate.metrics import psnr
+from dofnerf.scenes import Lens, Scene
 from dofnerf.train import Run
 
 
@@ -16,12 +17,6 @@ class LensOff(NamedTuple):
 
     aperture: float
     focus: float
-
-
-def psnr(image: np.ndarray, truth: np.ndarray) -> float:
-    """In dB, of two pictures with values 0..1."""
-    error = float(np.square(np.clip(image, 0, 1).astype(np.float64) - truth).mean())
-    return -10 * math.log10(max(error, 1e-12))
 
 
 def sharp_view(run: Run, scene: Scene, i: int) -> np.ndarray:
@@ -40,6 +35,14 @@ def held_out_psnr(run: Run, scene: Scene) -> float:
     return float(np.mean(values))
 
 
+def learned_lenses(run: Run) -> list[Lens]:
+    """The lens found for each training photo, in their order; none for a run without one."""
+    if not run.has_lens:
+        return []
+    pairs = zip(run.lens.aperture.tolist(), run.lens.focus_disparity.tolist(), strict=True)
+    return [Lens(aperture, 1 / disparity if disparity > 0 else math.inf) for aperture, disparity in pairs]
+
+
 def lens_off(run: Run, scene: Scene) -> LensOff:
     """How far the learned lens is from the true one."""
     wide, deep = [], []
@@ -49,3 +52,10 @@ def lens_off(run: Run, scene: Scene) -> LensOff:
             wide.append(abs(aperture / true.aperture - 1))
             deep.append(abs(disparity - 1 / true.focus_depth) / (1 / scene.near - 1 / scene.far))
     return LensOff(float(np.mean(wide)), float(np.mean(deep))) if wide else LensOff(math.nan, math.nan)
+
+
+def largest_blur(run: Run, scene: Scene) -> list[float]:
+    """For each training photo that sees sparse points, the largest blur radius in pixels that its lens gives to one of them."""
+    depths = (scene.visible(i).depth for i in scene.train)
+    pairs = zip(learned_lenses(run), depths, strict=False)
+    return [float(np.abs(lens.coc_radius(depth)).max()) for lens, depth in pairs if len(depth)]

@@ -1,0 +1,80 @@
+"""A finished run and the scene that it was trained on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from dofnerf import scenes
+from dofnerf.scenes import Origin, Scene, read_cameras
+from dofnerf.train import Run
+from dofnerf.train.checkpoint import FILE
+from dofnerf.train.folder import CAMERAS, CONFIG
+from dofnerf.train.plain import from_plain
+
+
+def open_trained(folder: Path, scene: Path | None = None) -> tuple[Run, Scene]:
+    """The run in a folder, and its scene: the one that it names, or the one at `scene`, with the run's own split."""
+    run = open_run(folder)
+    assert run.folder is not None
+    found = find_scene(run.folder, run.setting.size[0], scene)
+    return run, as_trained(run, found)
+
+
+def open_run(folder: Path) -> Run:
+    """A run that has come to its end."""
+    if not folder.exists():
+        raise FileNotFoundError(f"{folder}: there is no such run")
+    if folder.is_dir() and not (folder / FILE).is_file():
+        raise ValueError(f"{folder}: not a run, for it has no {FILE}; make one by `dofnerf train SCENE --out FOLDER`")
+    run = Run.load(folder)
+    done, total = run.learner.standing.step, run.config.steps.total
+    if done < total:
+        raise ValueError(f"{folder}: the run is unfinished (step {done} of {total}); end it by `dofnerf train … --resume`")
+    return run
+
+
+def find_scene(folder: Path, width: int, given: Path | None = None) -> Scene:
+    """The scene that a run's folder names, or the one at `given`, read as the run did; `width` of its photos in pixels."""
+    origin = read_origin(folder)
+    if given is not None:
+        options = origin.options if origin else scenes.ReadOptions(width=width)
+        origin = Origin(str(given), "auto", options)
+    if origin is None:
+        raise ValueError(f"{folder}: the run does not say where its scene is; name it by --scene")
+    try:
+        return scenes.load_again(origin)
+    except FileNotFoundError as error:
+        raise ValueError(f"{folder}: its scene is gone ({error}); say where it is now by --scene") from None
+
+
+def read_origin(folder: Path) -> Origin | None:
+    """What the run's config.json says about its scene, if anything."""
+    path = folder / CONFIG
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError):
+        raise ValueError(f"{path}: not JSON; the file is damaged") from None
+    if not isinstance(found, dict) or "scene" not in found:
+        return None
+    return from_plain(Origin, found["scene"], f"{path}: scene")
+
+
+def as_trained(run: Run, scene: Scene) -> Scene:
+    """The scene with the run's split; refused if it is another scene than the run's."""
+    where = scene.origin.path if scene.origin else scene.name
+    if scene.size != tuple(run.setting.size):
+        sizes = "×".join(map(str, scene.size)), "×".join(map(str, run.setting.size))
+        raise ValueError(f"{where}: not the scene of this run, for its photos are {sizes[0]} pixels and the run's {sizes[1]}")
+    numbers = {frame.name: i for i, frame in enumerate(scene.frames)}
+    missing = [name for name in run.setting.photos if name not in numbers]
+    if missing:
+        raise ValueError(f"{where}: not the scene of this run, for it has no photo {missing[0]!r}")
+    train, test = tuple(numbers[name] for name in run.setting.photos), scene.test
+    cameras = run.folder / CAMERAS if run.folder else None
+    if cameras is not None and cameras.is_file():
+        test = tuple(numbers[view.name] for view in read_cameras(cameras) if view.held_out and view.name in numbers)
+    return replace(scene, train=train, test=tuple(i for i in test if i not in set(train)))

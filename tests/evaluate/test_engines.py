@@ -1,0 +1,135 @@
+"""Who does the cells of an experiment: processes, a real Ray, and what happens when a worker is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from dataclasses import replace
+
+import pytest
+from tiny_world import config
+
+from dofnerf.cli import main
+from dofnerf.evaluate.bench import choice, engines, schedule
+from dofnerf.evaluate.bench.cell import Cell, SceneChoice, read_findings, write_findings
+from dofnerf.evaluate.bench.conclusions import read_conclusions
+from dofnerf.evaluate.bench.estimate import in_words, seconds_of, slowness
+from dofnerf.evaluate.bench.schedule import Outcomes, work_off
+from dofnerf.evaluate.command import LpipsConfig
+
+
+@pytest.fixture
+def cells(small_folder):
+    made = config((2, 1, 0), refits=())
+    return [
+        Cell(f"room/{name}", "train", SceneChoice(str(small_folder)), replace(made, seed=k)) for k, name in enumerate("abc")
+    ]
+
+
+def test_a_killed_process_costs_only_its_cell(cells, tmp_path):
+    pool = engines.Processes(tmp_path, LpipsConfig(), 2)
+    pool.begin(cells[0])
+    pool.begin(cells[1])
+    victim = next(process for process, cell in pool.running.values() if cell is cells[0])
+    os.kill(victim.pid, signal.SIGKILL)
+    ends = {cell.key: words for cell, words in (pool.next(), pool.next())}
+    pool.end(False)
+    assert ends == {"room/a": "its worker was lost (signal 9)", "room/b": ""}
+    assert read_findings(cells[0], tmp_path) is None
+    assert isinstance(read_findings(cells[1], tmp_path)["mean"]["psnr"], float)
+
+
+class Scripted:
+    """An engine whose workers meet with what the script says; otherwise a cell is done at once."""
+
+    def __init__(self, out, script, slots=2):
+        self.out, self.script, self.slots, self.begun, self.ended = out, script, slots, [], None
+
+    def begin(self, cell):
+        self.begun.append(cell)
+
+    def next(self):
+        cell = self.begun.pop(0)
+        words = self.script.get(cell.key, []).pop(0) if self.script.get(cell.key) else ""
+        if words == "Ctrl-C":
+            raise KeyboardInterrupt
+        if not words:
+            write_findings(cell, self.out, {"mean": {"psnr": 20.0}})
+        return cell, words
+
+    def end(self, interrupted):
+        self.ended = interrupted
+
+
+def test_lost_cells_are_tried_once_more_and_failed_ones_not(cells, tmp_path, capsys):
+    pixels = {cell.key: 1000 for cell in cells}
+    by = Scripted(tmp_path, {"room/a": [engines.LOST], "room/b": ["no such photo"]})
+    done = work_off(cells, tmp_path, Outcomes(), by, pixels)
+    assert set(done.found) == {"room/a", "room/c"} and done.failed == {"room/b": "no such photo"}
+    assert by.ended is False
+    words = capsys.readouterr().out
+    assert "lost     room/a" in words and "failed   room/b: no such photo" in words
+    again = work_off(
+        cells, tmp_path, schedule.already_done(cells, tmp_path), Scripted(tmp_path, {"room/b": [engines.LOST] * 5}), pixels
+    )
+    assert again.failed == {"room/b": engines.LOST}
+
+
+def test_an_interrupt_ends_the_engine_and_keeps_what_is_done(cells, tmp_path):
+    by = Scripted(tmp_path, {"room/b": ["Ctrl-C"]}, slots=1)
+    with pytest.raises(KeyboardInterrupt):
+        work_off(cells, tmp_path, Outcomes(), by, {cell.key: 1000 for cell in cells})
+    assert by.ended is True
+    assert set(schedule.already_done(cells, tmp_path).found) == {"room/a"}
+
+
+def test_a_real_ray_of_two_workers_that_loses_one(small_folder, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("ray", reason="the package ray is not installed (pip install 'dofnerf[ray]')")
+    real, marker = engines.attempt, tmp_path / "lost-once"
+
+    def sometimes_dies(cell, out, lpips, threads):
+        if cell.key.endswith("ours") and not marker.exists():
+            marker.write_text("x")
+            os._exit(1)
+        return real(cell, out, lpips, threads)
+
+    monkeypatch.setattr(engines, "attempt", sometimes_dies)
+    monkeypatch.setattr(choice, "preset", lambda name, field: config((2, 2, 0), field, refits=()))
+    out = tmp_path / "out"
+    arguments = [
+        "bench",
+        "shallow",
+        "--scenes",
+        str(small_folder),
+        "--field",
+        "hash",
+        "--out",
+        str(out),
+        "--ray",
+        "local",
+        "--jobs",
+        "2",
+    ]
+    assert main(arguments) == 0, capsys.readouterr().err
+    printed = capsys.readouterr().out
+    assert "lost     card/hash/ours" in printed
+    assert len(re.findall(r"^done ", printed, re.M)) == 3
+    assert not any("not done" in value for row in read_conclusions(out).tables[0].rows for value in row)
+
+
+def test_a_damaged_result_is_named(cells, tmp_path):
+    write_findings(cells[0], tmp_path, {})
+    path = cells[0].folder(tmp_path) / "result.json"
+    path.write_text("{half")
+    with pytest.raises(ValueError, match=r"result\.json: not the result of a cell"):
+        read_findings(cells[0], tmp_path)
+
+
+def test_the_estimate_follows_what_cells_took(cells):
+    cell = cells[0]
+    longer = replace(cell, config=replace(cell.config, steps=replace(cell.config.steps, lens_steps=1001)))
+    assert seconds_of(longer, 1000) > seconds_of(cell, 1000) + 5
+    assert slowness([(cell, {"seconds": 3 * seconds_of(cell, 1000)}, 1000)]) == pytest.approx(3)
+    assert slowness([]) > 0
+    assert [in_words(seconds) for seconds in (5, 600, 9000)] == ["5 s", "10 min", "2.5 h"]

@@ -1,0 +1,166 @@
+"""`dofnerf report`: the page in a real browser, headless, at the width of a phone and of a desk."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dofnerf.cli import main
+from dofnerf.evaluate.comparison import Box, error_map, telling_box
+from dofnerf.evaluate.report.charts import Axis, Series, chart, round_ticks
+from dofnerf.evaluate.report.run_page import write_run_page
+from dofnerf.evaluate.trained import open_trained
+
+SIZES = {"phone": (390, 844), "desk": (1280, 900)}
+
+
+@pytest.fixture(scope="module")
+def report(trained, tmp_path_factory):
+    out = tmp_path_factory.mktemp("report") / "page.html"
+    assert main(["report", str(trained / "ours"), "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture(params=SIZES)
+def opened(request, chromium, report):
+    """The page, with what it complained about and what it asked the network for."""
+    width, height = SIZES[request.param]
+    page = chromium.new_page(viewport={"width": width, "height": height})
+    trouble, asked = [], []
+    page.on("console", lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(report.as_uri())
+    yield page, trouble, asked
+    page.close()
+
+
+def test_it_opens_without_trouble_and_without_network(opened, report):
+    page, trouble, asked = opened
+    assert trouble == []
+    assert [url for url in asked if not url.startswith("data:")] == [report.as_uri()]
+    assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")
+    broken = "[...document.images].filter(image => !(image.complete && image.naturalWidth > 0)).length"
+    assert page.evaluate(broken) == 0
+    assert page.evaluate("document.images.length") >= 10
+    for words in ("Before and after", "Held-out views", "The lens of every photo", "Figures", "Training", "Cameras in space"):
+        assert page.get_by_role("heading", name=words).count() == 1
+
+
+def test_the_slider_moves_by_pointer_and_keyboard(opened):
+    page, trouble, _ = opened
+    slider = page.locator(".compare").first
+    slider.scroll_into_view_if_needed()
+    place = slider.bounding_box()
+
+    def edge() -> float:
+        """Where the second picture begins, as a share of the width."""
+        clip = slider.locator(".after").evaluate("image => getComputedStyle(image).clipPath")
+        return float(re.search(r"([\d.]+)%\)?$", clip)[1]) / 100
+
+    assert edge() == pytest.approx(0.5)
+    middle = place["y"] + place["height"] / 2
+    page.mouse.move(place["x"] + 0.5 * place["width"], middle)
+    page.mouse.down()
+    page.mouse.move(place["x"] + 0.2 * place["width"], middle, steps=4)
+    page.mouse.up()
+    assert edge() == pytest.approx(0.2, abs=0.01)
+    page.mouse.click(place["x"] + 0.8 * place["width"], middle)
+    assert edge() == pytest.approx(0.8, abs=0.01)
+    for _ in range(20):
+        page.keyboard.press("ArrowLeft")
+    assert edge() == pytest.approx(0.78, abs=0.01)
+    bar = slider.locator(".bar").bounding_box()
+    assert bar["x"] + bar["width"] / 2 == pytest.approx(place["x"] + edge() * place["width"], abs=1)
+    assert trouble == []
+
+
+def test_the_cameras_are_drawn_and_turn(opened):
+    page, trouble, _ = opened
+    canvas = page.locator("canvas.cameras")
+    canvas.scroll_into_view_if_needed()
+    place = canvas.bounding_box()
+
+    def drawn() -> np.ndarray:
+        with Image.open(io.BytesIO(canvas.screenshot())) as shot:
+            return np.asarray(shot.convert("RGB")).reshape(-1, 3).astype(int)
+
+    before = drawn()
+    paper = np.median(before, axis=0)
+    assert (np.abs(before - paper).max(1) > 30).mean() > 0.01
+    page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(place["x"] + place["width"] / 2 + 60, place["y"] + place["height"] / 2 + 20, steps=3)
+    page.mouse.up()
+    turned = drawn()
+    assert turned.shape == before.shape
+    assert (turned != before).any(axis=1).mean() > 0.005
+    assert trouble == []
+
+
+def test_figures_on_the_page_are_those_of_eval(trained, report, tmp_path, capsys):
+    assert main(["eval", str(trained / "ours"), "--out", str(tmp_path)]) == 0
+    mean = (tmp_path / "eval.csv").read_text().splitlines()[-1].split(",")
+    words = report.read_text(encoding="utf-8")
+    assert f"<td>{float(mean[2]):.2f}</td>" in words
+    assert f"<td>{float(mean[3]):.4f}</td>" in words
+
+
+def test_without_reference_without_held_out_views_without_a_lens(trained, tmp_path):
+    run, scene = open_trained(trained / "pinhole")
+    plain = replace(scene, frames=tuple(replace(frame, sharp=None, lens=None) for frame in scene.frames), test=())
+    assert write_run_page(tmp_path / "page.html", run, plain, "none") is None
+    words = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "no reference" in words and "without a lens" in words and "--hold-every" in words
+    held = write_run_page(tmp_path / "page.html", run, replace(plain, test=(3,)), "none")
+    assert held.mean["psnr"] == "no reference"
+    assert "<td>no reference</td>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_names_cannot_break_the_page(trained, tmp_path):
+    run, scene = open_trained(trained / "ours")
+    nasty = "</script><script>alert(1)</script>"
+    scene = replace(scene, name=nasty, frames=tuple(replace(frame, name=f"{nasty}{i}") for i, frame in enumerate(scene.frames)))
+    write_run_page(tmp_path / "page.html", run, scene, "none")
+    assert nasty not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("arguments", [["nothing"], [".", "--out", "page.txt"], ["."]])
+def test_refusals_are_one_line(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", *arguments]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_map_is_black_where_right_and_full_where_off_by_the_range():
+    truth = np.full((4, 6, 3), 0.5, np.float32)
+    image = truth.copy()
+    image[:, 3:] += 0.1
+    shown = error_map(image, truth).astype(int)
+    assert shown[:, :3].sum(-1).max() < 20
+    np.testing.assert_array_equal(shown[:, 3:], np.broadcast_to(error_map(truth + 0.4, truth)[0, 0], (4, 3, 3)))
+
+
+def test_the_box_is_where_pictures_differ_most():
+    truth = np.zeros((40, 60, 3), np.float32)
+    image = truth.copy()
+    image[22:32, 31:46] = 1
+    image[:5, :5] = 0.9
+    assert telling_box(image, truth) == Box(31, 22, 46, 32)
+
+
+def test_a_chart_places_its_points():
+    ticks = round_ticks(0, 97)
+    assert ticks == [0, 20, 40, 60, 80]
+    series = Series("s", [(0, 1, "a"), (10, 10, "b")], "red")
+    svg = chart("t", Axis("x", 0, 10, [0, 10]), Axis("y", 1, 100, [1, 10, 100], True), [series])
+    (x0, y0), (x1, y1) = (tuple(map(float, found)) for found in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="3.4"', svg))
+    top, bottom = 40, 280 - 42
+    assert (x0, y0) == (50, bottom)
+    assert (x1, y1) == (440 - 12, (top + bottom) / 2)
