@@ -2,7 +2,7 @@
 
 OUT/demo_scene becomes `src/dofnerf/scenes/demo_scene`: 24 views of the tabletop as JPEG triplets, with sparse points that
 are triangulated from the blurred training photos. OUT/demo becomes `src/dofnerf/pictures/demo`: one larger sharp picture
-with its depth, for trying the lens without any training. Takes about an hour and a half on two cores; can be stopped and resumed.
+with its depth, for trying the lens without any training. Takes about an hour and a half on two cores; can be resumed.
 """
 
 from __future__ import annotations
