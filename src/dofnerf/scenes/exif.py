@@ -36,8 +36,8 @@ class Exif:
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> Exif:
         """The inverse; what makes no sense counts as unknown."""
-        numbers = (_positive(values.get(f.name)) for f in fields(cls)[:4])
-        return cls(*numbers, _words(values.get("camera")), _words(values.get("lens")))
+        one, two, three, four = (_positive(values.get(field.name)) for field in fields(cls)[:4])
+        return cls(one, two, three, four, _words(values.get("camera")), _words(values.get("lens")))
 
     def focal_pixels(self, width: int, height: int) -> float | None:
         """The focal length in pixels of a photo of this size, by the 35 mm equivalent, whose diagonal is 43.3 mm."""
