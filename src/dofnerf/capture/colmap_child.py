@@ -158,7 +158,7 @@ def breathe(model: Any, folder: Path) -> Any:
         image.camera.params[0] / model.images[key].camera.params[0] for key, image in free.images.items() if image.has_pose
     ]
     seen = min(image.num_points3D for image in free.images.values() if image.has_pose)
-    plausible = 1 / _BREATH < min(change) and max(change) < _BREATH and seen >= _SEEN
+    plausible = min(change) > 1 / _BREATH and max(change) < _BREATH and seen >= _SEEN
     return free if plausible and after < _BETTER * before else model
 
 

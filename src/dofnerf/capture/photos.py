@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from dofnerf.pictures import atomic, write_json
 from dofnerf.pictures.files import open_picture, to_bytes
 from dofnerf.scenes.exif import Exif, exif_of, orientation_of
+from dofnerf.scenes.export import plain_stems
 from dofnerf.scenes.guard import first_line
 from dofnerf.scenes.source import resize
 
@@ -63,6 +65,12 @@ class Photo:
     full: tuple[int, int]
     exif: Exif
     sharpness: float
+
+
+def working_names(paths: Iterable[Path]) -> list[str]:
+    """Names for copies: the files' own, without what a list of names with spaces between them cannot hold."""
+    names = [re.sub(r"[^\w-]+", "_", name) for name in plain_stems([path.name for path in paths])]
+    return names if len({name.lower() for name in names}) == len(names) else [f"{i:04d}" for i in range(len(names))]
 
 
 def read_headers(paths: Iterable[Path]) -> tuple[list[Header], dict[str, str]]:
@@ -106,21 +114,23 @@ def prepare(
     photos: list[Photo] = []
     looks: dict[str, np.ndarray] = {}
     left: dict[str, str] = {}
-    for i, (header, turn, name) in enumerate(zip(headers, choose_turns(headers), names, strict=True)):
+    jobs = list(zip(headers, choose_turns(headers), names, strict=True))
+    # "IMG 1.jpg" and "IMG 1 copy.jpg": the shorter name is the original's, so it comes first.
+    for i, (header, turn, name) in enumerate(sorted(jobs, key=lambda job: len(job[0].path.name))):
         report(i, len(headers))
         try:
             photo, look = _prepare_one(header, turn, name, folder, longest)
         except ValueError as error:
             left[header.path.name] = _why(header.path, error)
             continue
-        twin = next((other for other in photos if _same(looks[other.name], look)), None)
-        if twin is not None:
-            left[header.path.name] = f"the same picture as {twin.source.name}"
-            continue
-        photos.append(photo)
         looks[name] = look
+        twin = next((other for other in photos if _same(looks[other.name], look)), None)
+        if twin is None:
+            photos.append(photo)
+        else:
+            left[header.path.name] = f"the same picture as {twin.source.name}"
     report(len(headers), len(headers))
-    return photos, left
+    return sorted(photos, key=lambda photo: names.index(photo.name)), left
 
 
 def _prepare_one(header: Header, turn: int, name: str, folder: Path, longest: int) -> tuple[Photo, np.ndarray]:
@@ -170,7 +180,7 @@ def sharpness(image: np.ndarray) -> float:
 
 def _look(file: Path) -> np.ndarray:
     with Image.open(file) as picture:
-        small = ImageOps.contain(picture.convert("L"), (_LOOK, _LOOK), Image.Resampling.BOX)
+        small = ImageOps.contain(picture.convert("L"), (min(_LOOK, picture.width),) * 2, Image.Resampling.BOX)
     return np.asarray(small, dtype=np.float32) / 255
 
 

@@ -17,13 +17,13 @@ from dofnerf.capture.groups import group_photos
 from dofnerf.capture.listing import list_files
 from dofnerf.capture.mapping import Job, Mapped, map_photos
 from dofnerf.capture.pairs import EXHAUSTIVE, choose_pairs
-from dofnerf.capture.photos import Photo, fingerprint, prepare, read_headers
+from dofnerf.capture.photos import Photo, fingerprint, prepare, read_headers, working_names
 from dofnerf.capture.progress import Display
 from dofnerf.capture.verdicts import explain, write_sheet
 from dofnerf.capture.video import extract_frames
 from dofnerf.pictures import atomic, write_json
 from dofnerf.pictures.outputs import check_folder
-from dofnerf.scenes import Scene, load, plain_stems, write_transforms
+from dofnerf.scenes import Scene, load, write_transforms
 from dofnerf.scenes.making import claim
 
 RECORD, RESULT, WORK, SHEET = "capture.json", "result.json", "work", "photos.jpg"
@@ -51,7 +51,8 @@ class CaptureOptions:
     keep_work: bool = False
     """Keep the folder work (copies, features, matches, models) when all is done."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse what makes no sense."""
         if not 200 <= self.size <= 20000:
             raise ValueError(f"--size {self.size}: expected 200 to 20000 pixels")
         if not 1 <= self.attempts <= 3:
@@ -67,6 +68,7 @@ def capture(
 ) -> Scene:
     """Make a scene in the folder `out` from the photos in `source`, or from a video; returns it as loaded from there."""
     source, out, options = Path(source), Path(out), options or CaptureOptions()
+    options.check()
     scale = None if options.scale_by is None else ScaleBy.parse(options.scale_by)
     display = display or Display(quiet=True)
     listing = list_files(source)
@@ -118,7 +120,7 @@ def _prepared(
     headers, bad = read_headers(paths)
     if len(headers) >= FEWEST:
         _expect_space(work, sum(min(1.0, options.size / max(h.stored)) ** 2 * h.stored[0] * h.stored[1] for h in headers))
-        names = plain_stems([header.path.name for header in headers])
+        names = working_names(header.path for header in headers)
         report = lambda done, total: display.report("photos", done, total)  # noqa: E731
         photos, left = prepare(headers, names, work / "photos", options.size, report)
         bad |= left

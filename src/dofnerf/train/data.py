@@ -93,7 +93,7 @@ def missed(shown: Tensor, photo: Tensor) -> Tensor:
 def f_numbers(scene: Scene) -> list[float | None]:
     """The f-number that each training photo's EXIF names, where it does: in the scene's file, in the photo, or, for a smaller
     copy, in its original."""
-    found = []
+    found: list[float | None] = []
     for i in scene.train:
         told, path = scene.frames[i].exif, Path(scene.frames[i].photo.label)
         if told is not None and told.f_number is not None:
