@@ -33,7 +33,8 @@ Report = Callable[[str, int, int], None]
 class Mapped:
     """An attempt's best model: `folder` (COLMAP's), `registered` photos, mean `error` in pixels of the photos as given.
 
-    `features` and `matches` (inliers with the best partner) are there for every photo, by name.
+    `features` and `matches` (inliers with the best partner) are there for every photo, by name; `models` counts the sets of
+    photos that fit together, of which this is the largest.
     """
 
     attempt: str

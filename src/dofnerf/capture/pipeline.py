@@ -89,6 +89,8 @@ def capture(
     mapped = _mapped(photos, work, options, display)
     left_out = left_out | explain(photos, mapped)
     _judge(source, out, photos, mapped, left_out)
+    if mapped.models > 1:
+        display.say(f"the photos fall into {mapped.models} sets that nothing connects; the largest one is used")
     scene = coloured(assemble(mapped.folder, photos, out.resolve().name, options.hold_every))
     if scale is not None:
         scene = scaled_by(scene, scale, {photo.source.name: photo.name for photo in photos})
