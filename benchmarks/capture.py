@@ -32,7 +32,8 @@ from poses import align
 
 PLAIN = Attempt("pycolmap's own settings", "own")
 COLUMNS = (
-    "photos of", "settings", "with a pose", "error", "centres off, rms", "largest", "directions off", "points", "on processors",
+    "photos of", "settings", "with a pose", "error", "centres off, rms", "largest", "rms of the cameras' spread",
+    "directions off", "points", "on processors",
 )  # fmt: skip
 
 
@@ -44,16 +45,22 @@ def extent(scene: Scene) -> float:
     return float(np.linalg.norm(np.ptp(np.concatenate(places), axis=0)))
 
 
-def compare(found: Scene, true: Scene) -> tuple[float, float, float]:
-    """(rms, largest) distance of camera centres as shares of the extent of `true`, median angle between axes in degrees."""
+def compare(found: Scene, true: Scene) -> tuple[float, float, float, float]:
+    """(rms, largest) distance of camera centres as shares of the extent of `true`, that rms as a share of the diagonal of the
+    box around the cameras alone, and the median angle between optical axes in degrees."""
     cameras = {Path(frame.name).stem: frame.camera for frame in true.frames}
     ours = [frame.camera for frame in found.frames]
     theirs = [cameras[Path(frame.name).stem] for frame in found.frames]
     a, b = (np.stack([camera.position for camera in group]) for group in (ours, theirs))
     scale, turn, shift = align(a, b)
-    off = np.linalg.norm(scale * a @ turn.T + shift - b, axis=1) / extent(true)
-    cosines = [turn @ one.forward @ other.forward for one, other in zip(ours, theirs, strict=True)]
-    return float(np.sqrt((off**2).mean())), float(off.max()), float(np.degrees(np.median(np.arccos(np.clip(cosines, -1, 1)))))
+    off = np.linalg.norm(scale * a @ turn.T + shift - b, axis=1)
+    rms, whole = float(np.sqrt((off**2).mean())), extent(true)
+    # Cameras close together say little about how the whole is turned, so directions are compared after a turn of their own.
+    axes = [(one.camera_to_world[:, :3], other.camera_to_world[:, :3]) for one, other in zip(ours, theirs, strict=True)]
+    u, _, vt = np.linalg.svd(sum(other @ one.T for one, other in axes))
+    cosines = [(u @ vt @ one.forward) @ other.forward for one, other in zip(ours, theirs, strict=True)]
+    angle = float(np.degrees(np.median(np.arccos(np.clip(cosines, -1, 1)))))
+    return rms / whole, float(off.max()) / whole, rms / float(np.linalg.norm(np.ptp(b, axis=0))), angle
 
 
 def photos_of(scene: Scene, folder: Path) -> Path:
@@ -94,12 +101,12 @@ def main() -> int:
             print(f"| {name} | {ladder[-1].name} | none: {error} |")
             return 1
     result = json.loads((work / "result.json").read_text())
-    rms, largest, angle = compare(found, true)
+    rms, largest, spread, angle = compare(found, true)
     seconds = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     row += [
         result["attempt"], f"{result['registered']} of {result['photos']}",
         f"{result['error_pixels']:.2f} px at {result['width']}", f"{100 * rms:.2f} %", f"{100 * largest:.2f} %",
-        f"{angle:.2f}°", str(result["points"]), f"{seconds:.0f} s",
+        f"{100 * spread:.2f} %", f"{angle:.2f}°", str(result["points"]), f"{seconds:.0f} s",
     ]  # fmt: skip
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n| {' | '.join(row)} |")
     return 0
