@@ -44,11 +44,9 @@ _EASY = {
     },
     "triangulation": {"min_angle": 0.7},
 }
-# A longer lens, or a small walk, has small angles between photos: 16 degrees for the first pair is much.
-_USUAL = {"mapper": {"init_min_tri_angle": 8.0}}
 
 LADDER = (
-    Attempt("usual settings", "plain", {"sift": _USUAL_SIFT}, mapping=_USUAL),
+    Attempt("usual settings", "plain", {"sift": _USUAL_SIFT}),
     Attempt("usual features, mapped more tolerantly", "plain", {"sift": _USUAL_SIFT}, mapping=_EASY),
     Attempt(
         "weak features, affine and pooled over sizes, guided matching",

@@ -110,7 +110,8 @@ def _best(attempt: Attempt, folder: Path, summary: dict[str, Any]) -> Mapped:
         return Mapped(attempt.name, folder, (), float("inf"), 0, *known, 0)
     first = models[0]
     names = tuple(Path(name).stem for name in first["registered"])
-    return Mapped(attempt.name, folder / first["folder"], names, first["error"], first["points"], *known, len(models))
+    others = sum(len({*model["registered"]} - {*first["registered"]}) >= 3 for model in models[1:])
+    return Mapped(attempt.name, folder / first["folder"], names, first["error"], first["points"], *known, 1 + others)
 
 
 def run_child(task: Path, log: Path, report: Report) -> None:
