@@ -123,10 +123,23 @@ def reconstruct(task: Task, speak: Speaker) -> dict[int, Any]:
     )
     result = {}
     for key, model in found.items():
-        result[key] = breathe(model, models / f"{key}-own")
+        result[key] = breathe(adjust(model, distortion=True), models / f"{key}-own")
         result[key].write_binary(models / str(key))
     speak("poses", total, total)
     return result
+
+
+def adjust(model: Any, distortion: bool) -> Any:
+    """Poses, points and focal lengths (and `distortion`) at their best for all photos together.
+
+    With Cauchy's loss: the features of a blurred photo are often a little off, and squares would listen to them most.
+    """
+    options = pycolmap.BundleAdjustmentOptions()
+    options.refine_extra_params, options.print_summary = distortion, False
+    options.ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
+    pycolmap.bundle_adjustment(model, options)
+    model.update_point_3d_errors()
+    return model
 
 
 def breathe(model: Any, folder: Path) -> Any:
@@ -148,11 +161,7 @@ def breathe(model: Any, folder: Path) -> Any:
         images[i] = " ".join([*words[:8], words[0], words[9]])
     (folder / "cameras.txt").write_text("\n".join(own) + "\n", encoding="utf-8")
     (folder / "images.txt").write_text("\n".join(images) + "\n", encoding="utf-8")
-    free = pycolmap.Reconstruction(folder)
-    options = pycolmap.BundleAdjustmentOptions()
-    options.refine_extra_params, options.print_summary = False, False
-    pycolmap.bundle_adjustment(free, options)
-    free.update_point_3d_errors()
+    free = adjust(pycolmap.Reconstruction(folder), distortion=False)
     before, after = model.compute_mean_reprojection_error(), free.compute_mean_reprojection_error()
     change = [
         image.camera.params[0] / model.images[key].camera.params[0] for key, image in free.images.items() if image.has_pose
