@@ -24,7 +24,9 @@ from dofnerf.capture.video import extract_frames
 from dofnerf.pictures import atomic, write_json
 from dofnerf.pictures.outputs import check_folder
 from dofnerf.scenes import Scene, load, write_transforms
+from dofnerf.scenes.export import POINTS
 from dofnerf.scenes.making import claim
+from dofnerf.scenes.ply import write_ply
 
 RECORD, RESULT, WORK, SHEET = "capture.json", "result.json", "work", "photos.jpg"
 FEWEST = 3
@@ -91,7 +93,7 @@ def capture(
     _judge(source, out, photos, mapped, left_out)
     if mapped.models > 1:
         display.say(f"the photos fall into {mapped.models} sets that nothing connects; the largest one is used")
-    scene = coloured(assemble(mapped.folder, photos, out.resolve().name, options.hold_every))
+    scene = assemble(mapped.folder, photos, out.resolve().name, options.hold_every)
     if scale is not None:
         scene = scaled_by(scene, scale, {photo.source.name: photo.name for photo in photos})
     error = _mean_error(scene)
@@ -203,3 +205,6 @@ def _write(scene: Scene, out: Path, display: Display) -> None:
             display.report("writing", i + 1, len(scene))
 
     write_transforms(scene, out, resume=True, track=track)
+    points = coloured(load(out)).points  # from the straight photos, which are quicker to read than to make again
+    assert points is not None
+    write_ply(out / POINTS, points)
