@@ -1,11 +1,13 @@
 """What people point a capture at by mistake: one clear line each, and nothing lost."""
 
+import errno
 import shutil
 from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from small_photos import place, save_photo
 
 from dofnerf.capture import mapping
@@ -116,9 +118,17 @@ def test_a_disk_that_is_too_small(tmp_path, capsys, monkeypatch):
     assert "0 MB are free on this disk, about 0 MB are needed" in complaint(capsys, photos(tmp_path / "a", 3), tmp_path / "out")
 
 
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_a_disk_that_fills_up(tmp_path, capsys, monkeypatch):
     """Copies that were made stay, and the same command goes on."""
     source, out = photos(tmp_path / "a", 3), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(Image.Image, "save", full)
+        assert complaint(capsys, source, out).startswith(f"{out}: the disk is full; free some space and run the same")
+    assert not [path for path in out.rglob("*") if path.is_file() and path.name != "capture.json"]
     child = tmp_path / "child.py"
     monkeypatch.setattr(mapping, "CHILD", child)
     monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: name)

@@ -26,6 +26,7 @@ from dofnerf.scenes.guard import first_line
 
 CHILD = Path(__file__).parent / "colmap_child.py"
 LOG = "pycolmap.log"
+FULL = "the disk is full; free some space and run the same command again, which goes on from here"
 Report = Callable[[str, int, int], None]
 
 
@@ -144,6 +145,6 @@ def _complaint(log: Path, start: int, code: int) -> str:
         lines = file.read()[-20_000:].decode("utf-8", errors="replace").splitlines()
     text = "\n".join(lines)
     if "No space left" in text or "database or disk is full" in text or "disk I/O error" in text:
-        return f"{log.parent}: the disk is full; free some space and run the same command again, which goes on from here"
+        return f"{log.parent}: {FULL}"
     telling = [line for line in lines if line.strip() and not line.startswith(("I2", "W2", " ", "Traceback"))]
     return f"pycolmap failed ({code}): {first_line(ValueError(telling[-1])) if telling else 'no message'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +16,7 @@ from PIL import Image
 from dofnerf.capture.assembly import ScaleBy, assemble, coloured, scaled_by
 from dofnerf.capture.groups import group_photos
 from dofnerf.capture.listing import list_files
-from dofnerf.capture.mapping import Job, Mapped, map_photos
+from dofnerf.capture.mapping import FULL, Job, Mapped, map_photos
 from dofnerf.capture.pairs import EXHAUSTIVE, choose_pairs
 from dofnerf.capture.photos import Photo, fingerprint, prepare, read_headers, working_names
 from dofnerf.capture.progress import Display
@@ -69,10 +70,17 @@ def capture(
     source: Path | str, out: Path | str, options: CaptureOptions | None = None, display: Display | None = None
 ) -> Scene:
     """Make a scene in the folder `out` from the photos in `source`, or from a video; returns it as loaded from there."""
-    source, out, options = Path(source), Path(out), options or CaptureOptions()
+    try:
+        return _capture(Path(source), Path(out), options or CaptureOptions(), display or Display(quiet=True))
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise OSError(f"{out}: {FULL}") from None
+        raise
+
+
+def _capture(source: Path, out: Path, options: CaptureOptions, display: Display) -> Scene:
     options.check()
     scale = None if options.scale_by is None else ScaleBy.parse(options.scale_by)
-    display = display or Display(quiet=True)
     listing = list_files(source)
     check_folder("--out", out)
     settings = _settings(options) | {"photos": fingerprint([*listing.photos, *listing.videos])}
