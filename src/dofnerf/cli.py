@@ -21,6 +21,7 @@ ABOUT = """Blurred photos in; a sharp 3D scene, every photo's lens, and a virtua
 
 Start with the first, then take photos or a picture of your own:
   dofnerf demo
+  dofnerf run PHOTOS
   dofnerf train SCENE --out runs/mine
   dofnerf render runs/mine --focus-at 320,200
   dofnerf refocus photo.jpg depth.png --focus-at 320,200
@@ -47,6 +48,8 @@ VERBS = {
     "refocus": Verb("Put a lens in front of a picture with a depth map.", "dofnerf.studio.refocus", "RefocusConfig"),
     "demo": Verb("See it work on the scene in the package, in minutes.", "dofnerf.studio.demo", "DemoConfig"),
     "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
+    "run": Verb("Photos in; scene, lens, report and page out.", "dofnerf.studio.everything", "RunConfig"),
+    "capture": Verb("A folder of photos in, a scene with poses out.", "dofnerf.capture.command", "CaptureConfig"),
     "train": Verb("Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"),
     "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig"),
     "eval": Verb("Say how good a run is: PSNR, SSIM, LPIPS, the lens.", "dofnerf.evaluate.command", "EvalConfig"),

@@ -17,7 +17,8 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.pictures import write_image, write_json, write_map
-from dofnerf.synth.folder import claim, tracker
+from dofnerf.scenes.making import claim, tracker
+from dofnerf.synth.folder import RECORD
 from dofnerf.synth.layouts import LAYOUTS, make_layout
 from dofnerf.synth.materials import Layout
 from dofnerf.synth.raytrace import RayTracer
@@ -91,7 +92,7 @@ def make_lens_scene(out: Path | str, config: LensSceneConfig | None = None, prog
     layout = make_layout(config.layout, config.seed)
     settings = asdict(config) | {"layout_digest": _digest(layout)}
     settings.pop("variant")  # the same picture, but for noise
-    claim(out, None, "dofnerf synth lens", settings)
+    claim(out, RECORD, None, "dofnerf synth lens", settings)
     cameras, shots = plan(config, layout)
     tracer: RayTracer | None = None
     steps: list[Shot | int] = [*shots, *range(len(cameras) if config.depth else 0)]

@@ -1,0 +1,142 @@
+"""From photos to everything in one command: `dofnerf run`.
+
+capture → train → report → a page to refocus in, and the viewer to go on with. Each stage is a verb of its own whose folder
+says how far it is, so that this can be stopped anywhere and called again. Stages of other parts of the package are found by
+name when their turn comes, and skipped with a word where they are not there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from dofnerf import scenes
+from dofnerf.capture import CaptureOptions, capture
+from dofnerf.capture.command import default_out
+from dofnerf.capture.progress import Display
+from dofnerf.pictures import write_json
+from dofnerf.pictures.outputs import check_folder
+from dofnerf.train import KeepConfig, Run, preset, shortened, train
+
+SCENE, RUN, RECORD = "scene", "run", "run.json"
+# Stages beyond training: what they are called, and the command that does them, after which the run's folder is put.
+LATER: dict[str, tuple[str, ...]] = {"report": ("report",), "page": ("export", "--html")}
+VIEWER = "view"
+_WIDTH = {"fast": 640, "best": 1000}  # pixels across, where nobody says: what the preset's steps are enough for
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Photos in; a sharp scene, every photo's lens, a report and a page to refocus in out.
+
+    For example:
+      dofnerf run photos
+      dofnerf run clip.mp4 --out cans --preset best
+      dofnerf run photos --width 780 --size 1560
+    Stopped anywhere and called again, it goes on where it was.
+    """
+
+    photos: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PHOTOS")]
+    """A folder of photos of one still scene, a video, or a scene that has poses already (as for dofnerf train)."""
+    out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-run in the current folder)")] = None
+    """The folder for everything: scene/, run/, and what comes after."""
+    preset: Literal["fast", "best"] = "fast"
+    """fast: minutes; best: quality first, for the patient."""
+    width: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 640 for fast, 1000 for best)")] = None
+    """Train on photos of this many pixels across; never more than the scene's photos have."""
+    steps: float = 1.0
+    """Share of the preset's training steps: less is quicker, and worse."""
+    view: bool = False
+    """Open the viewer at the end, where it is installed."""
+    options: CaptureOptions = dataclasses.field(default_factory=CaptureOptions)
+
+    def check(self, out: Path) -> None:
+        """Refuse what could not work, before anything is made."""
+        check_folder("--out", out)
+        self.options.check()
+        if not 0 < self.steps <= 100:
+            raise ValueError(f"--steps must be above 0 and 100 at the most, found {self.steps:g}")
+        if self.width is not None and self.width < 16:
+            raise ValueError(f"--width {self.width}: expected 16 pixels or more")
+
+
+def run(config: RunConfig) -> Run:
+    """Do all stages that are not done yet; returns the trained run."""
+    out = config.out or default_out(config.photos, "run")
+    config.check(out)
+    stages = 2 + len(LATER)
+    _say(1, stages, "capture")
+    source = _scene_of(config, out)
+    width = min(config.width or _WIDTH[config.preset], scenes.load(source).size[0])
+    _expect_same(out / RECORD, {"preset": config.preset, "width": width, "steps": config.steps})
+    scene = scenes.load(source, width=width)
+    print(f"scene    {scene.describe()}", flush=True)
+    _say(2, stages, f"train ({config.preset}, {scene.size[0]}×{scene.size[1]} pixels)")
+    training = shortened(preset(config.preset), config.steps)
+    done = train(scene, training, out=out / RUN, resume=True, keep=KeepConfig(), quiet=False)
+    print(f"trained  {out / RUN} in {done.learner.standing.seconds:.0f} s; every photo's lens is in {out / RUN / 'lens.csv'}")
+    for number, (name, command) in enumerate(LATER.items(), 3):
+        _say(number, stages, name)
+        _later(name, command, out / RUN)
+    _offer(out / RUN, config.view)
+    return done
+
+
+def _scene_of(config: RunConfig, out: Path) -> Path:
+    """The scene's folder: captured now, before, or given as it is."""
+    try:
+        if config.photos.exists() and config.photos.suffix in ("", ".json"):
+            scenes.detect(config.photos)
+            return config.photos
+    except ValueError:
+        pass  # a folder of photos, then
+    with Display() as display:
+        capture(config.photos, out / SCENE, config.options, display)
+    return out / SCENE
+
+
+def _expect_same(path: Path, settings: dict[str, Any]) -> None:
+    """A folder holds one run: refuse another preset, width or number of steps."""
+    if not path.is_file():
+        write_json(path, settings)
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise ValueError(f"{path}: not readable; remove the folder or give another --out") from None
+    differing = [f"--{key}" for key in settings if not isinstance(found, dict) or found.get(key) != settings[key]]
+    if differing:
+        raise ValueError(f"--out {path.parent}: was begun with another {', '.join(differing)}; give another --out")
+
+
+def _later(name: str, command: tuple[str, ...], folder: Path) -> None:
+    """A command of another part of the package, if there is one; a failure of it does not undo what is done."""
+    cli = importlib.import_module("dofnerf.cli")
+    if command[0] not in cli.VERBS:
+        print(f"{name:<8} not part of this version, left out")
+        return
+    try:
+        config, act = cli.parse([command[0], str(folder), *command[1:]])
+        act(config)
+    except (ValueError, OSError, SystemExit) as error:
+        print(f"dofnerf: {name}: {error}; the trained run is there all the same", file=sys.stderr)
+
+
+def _offer(folder: Path, view: bool) -> None:
+    if VIEWER not in importlib.import_module("dofnerf.cli").VERBS:
+        print(f"next     dofnerf render {folder} --view 3 --focus-at 320,200")
+        return
+    print(f"next     dofnerf {VIEWER} {folder}")
+    if view:
+        _later("viewer", (VIEWER,), folder)
+
+
+def _say(number: int, stages: int, name: str) -> None:
+    print(f"stage    {number} of {stages}: {name}", flush=True)

@@ -1,0 +1,99 @@
+"""`dofnerf run`: its stages one after the other, each only once, with photos or with a scene; and what comes after training."""
+
+import json
+
+import pytest
+from tiny_world import config, scene
+
+from dofnerf import Run, cli, scenes
+from dofnerf.cli import main
+from dofnerf.studio import everything
+
+REPORT = """
+from dataclasses import dataclass
+from pathlib import Path
+import tyro
+@dataclass
+class Config:
+    run: tyro.conf.Positional[Path]
+    html: bool = False
+def run(config):
+    (config.run / f"said-{config.html}").write_text("done")
+    if config.html:
+        raise ValueError("no page today")
+"""
+
+
+@pytest.fixture
+def captures(monkeypatch):
+    """A capture that writes the tiny world, and the sources that it was called with; training of a few steps."""
+    called = []
+
+    def capture(source, out, options, display):
+        if not (out / "transforms.json").exists():
+            called.append(source)
+            scenes.write_transforms(scene(), out)
+        return scenes.load(out)
+
+    monkeypatch.setattr(everything, "capture", capture)
+    monkeypatch.setattr(everything, "preset", lambda name: config((2, 2, 0), search=False))
+    return called
+
+
+@pytest.fixture
+def report(monkeypatch, tmp_path):
+    """Verbs that come with other parts of the package."""
+    (tmp_path / "fake_report.py").write_text(REPORT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("report", "export", "view"):
+        monkeypatch.setitem(cli.VERBS, name, cli.Verb("A stand-in.", "fake_report", "Config"))
+
+
+def test_stages_run_once_and_in_order(captures, report, tmp_path, capsys):
+    photos, out = tmp_path / "photos", tmp_path / "all"
+    photos.mkdir()
+    assert main(["run", str(photos), "--out", str(out), "--width", "20"]) == 0
+    captured = capsys.readouterr()
+    stages = [line for line in captured.out.splitlines() if line.startswith("stage")]
+    assert [line.split(": ")[1].split(" (")[0] for line in stages] == ["capture", "train", "report", "page"]
+    assert captures == [photos] and Run.load(out / "run").learner.standing.step == 4
+    assert (out / "run" / "said-False").is_file() and (out / "run" / "said-True").is_file()
+    assert "dofnerf: page: no page today; the trained run is there all the same" in captured.err
+    assert f"next     dofnerf view {out / 'run'}" in captured.out
+    assert json.loads((out / "run.json").read_text()) == {"preset": "fast", "width": 20, "steps": 1.0}
+
+    before = (out / "run" / "checkpoint.safetensors").read_bytes()
+    assert main(["run", str(photos), "--out", str(out), "--width", "20"]) == 0
+    assert captures == [photos] and (out / "run" / "checkpoint.safetensors").read_bytes() == before
+    capsys.readouterr()
+    assert main(["run", str(photos), "--out", str(out), "--width", "18"]) == 2
+    assert f"--out {out}: was begun with another --width; give another --out" in capsys.readouterr().err
+
+
+def test_a_scene_needs_no_capture_and_later_stages_may_be_missing(captures, monkeypatch, tmp_path, capsys):
+    for name in ("report", "export", "view"):
+        monkeypatch.delitem(cli.VERBS, name, raising=False)
+    scenes.write_transforms(scene(), tmp_path / "place")
+    assert main(["run", str(tmp_path / "place"), "--out", str(tmp_path / "all")]) == 0
+    text = capsys.readouterr().out
+    assert captures == [] and not (tmp_path / "all/scene").exists()
+    assert text.count("not part of this version, left out") == 2 and "next     dofnerf render" in text
+    assert Run.load(tmp_path / "all/run").setting.size == scene().size  # never enlarged to the default width
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--steps", "0"], "--steps must be above 0"),
+        (["--width", "3"], "--width 3: expected 16 pixels or more"),
+        (["--size", "3"], "--size 3: expected 200 to 20000"),
+    ],
+)
+def test_bad_flags(captures, flags, words, tmp_path, capsys):
+    assert main(["run", str(tmp_path / "photos"), "--out", str(tmp_path / "all"), *flags]) == 2
+    assert words in capsys.readouterr().err and not (tmp_path / "all").exists()
+
+
+def test_no_photos(tmp_path, capsys):
+    assert main(["run", str(tmp_path / "nowhere"), "--out", str(tmp_path / "all")]) == 2
+    assert "nowhere: there is no such folder or video" in capsys.readouterr().err and not (tmp_path / "all").exists()
