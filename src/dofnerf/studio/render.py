@@ -64,7 +64,7 @@ class RenderConfig:
 def run(config: RenderConfig) -> list[Path]:
     """Render as the config says, telling on the way; returns the pictures that were written."""
     config.check()
-    subject = open_subject(config)
+    subject = open_subject(config.source, config.splat_file, config.device)
     views = config.viewpoint.viewpoints(subject, config.shot.as_shot)
     out = config.files.out or default_out(config.source, len(views), config.files.format)
     inputs = [path for path in (config.source, config.viewpoint.camera) if path is not None]
@@ -83,14 +83,12 @@ def run(config: RenderConfig) -> list[Path]:
     return written
 
 
-def open_subject(config: RenderConfig) -> Subject:
+def open_subject(source: Path, splat_file: SplatFileConfig, device: str) -> Subject:
     """What is to be rendered, on its device."""
     from dofnerf.train.trainer import choose_device
 
-    device = str(choose_device(config.device))
-    if is_splat_file(config.source):
-        return open_file(config.source, config.splat_file, device)
-    return open_run(config.source, device)
+    where = str(choose_device(device))
+    return open_file(source, splat_file, where) if is_splat_file(source) else open_run(source, where)
 
 
 def opening_of(shot: ShotConfig, subject: Subject) -> Opening:
