@@ -1,6 +1,9 @@
 """A headless browser for tests of pages: Playwright driving the system's Chromium, or a skip that says what is missing.
 
-    from browser import browser, watched  # fixtures: `browser` once for all tests of a file, `watched` opens pages
+The fixtures are there for every test (tests/conftest.py names this file):
+
+    def test_it(watched):
+        page = watched("file:///tmp/page.html")
 
 Playwright's own download of a browser is not needed: Debian's `chromium` will do (`make test` installs it where it may).
 """

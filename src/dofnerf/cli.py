@@ -49,6 +49,7 @@ VERBS = {
     "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
     "train": Verb("Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"),
     "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig"),
+    "view": Verb("A run in the browser: orbit, click to focus, turn the lens.", "dofnerf.studio.view", "ViewConfig"),
     "export": Verb("A page to refocus, layers, points or cameras of a run.", "dofnerf.studio.export", "ExportConfig"),
     "synth lens": Verb(
         "Photograph a built-in place through a true thin lens.", "dofnerf.synth.lens_command", "LensCommandConfig"

@@ -30,7 +30,8 @@ function show() {
   $("blades").value = lens.blades;
   $("rotation").value = lens.rotation;
   const number = lens.aperture > 0 ? SCENE.fstop / lens.aperture : Infinity;
-  $("stop").value = number === Infinity ? "closed" : `f/${number < 10 ? number.toFixed(1) : number.toFixed(0)}`;
+  const blur = lens.aperture * Math.max(lens.focus - SCENE.far, SCENE.near - lens.focus);
+  $("stop").value = number === Infinity ? "closed" : `f/${Number(number.toPrecision(2))}, ${blur.toFixed(0)} px`;
   $("depth").value = lens.focus > 0 ? (1 / lens.focus).toFixed(2) : "infinity";
   $("turn").value = `${Math.round(lens.rotation)}°`;
   $("sharp").textContent = lens.aperture > 0 ? "all sharp" : "open the lens";
