@@ -20,7 +20,7 @@ class Panel:
             self.stop = gui.add_markdown("")
             self.aperture = gui.add_slider("Aperture", 0.0, 1.0, 0.005, 0.0, hint="0: all in focus")
             self.focus = gui.add_slider("Focus", 0.0, 1.0, 0.002, 0.5, hint="0 is near, 1 is far. Or click on the picture.")
-            self.blades = gui.add_dropdown("Blades", [ROUND, *(str(n) for n in BLADES[1:])], ROUND)
+            self.blades = gui.add_dropdown("Blades", [ROUND, *(str(n) for n in BLADES[1:])], initial_value=ROUND)
             self.rotation = gui.add_slider("Rotation", 0, 359, 1, 0, hint="of the blades, in degrees")
             self.exposure = gui.add_slider("Exposure", -STOPS, STOPS, 0.1, 0.0, hint="in stops")
             self.sharp = gui.add_button("All sharp")
@@ -28,9 +28,9 @@ class Panel:
             self.photo = gui.add_dropdown("Photo", list(photos) or ["none"])
             self.as_shot = gui.add_button("As shot", hint="its pose, and the lens that was learned for it")
             self.stand = gui.add_button("Stand there, all sharp")
-            self.beside = gui.add_checkbox("Photo beside", False, hint="the picture and the photo, side by side")
+            self.beside = gui.add_checkbox("Photo beside", initial_value=False, hint="the picture and the photo, side by side")
         with gui.add_folder("Show"):
-            self.overlay = gui.add_dropdown("Overlay", list(get_args(Overlay)), "none")
+            self.overlay = gui.add_dropdown("Overlay", list(get_args(Overlay)), initial_value="none")
             self.save = gui.add_button("Save the frame")
             self.home = gui.add_button("Back to the start")
         with gui.add_folder("Film", expand_by_default=False):

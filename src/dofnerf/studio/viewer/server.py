@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import threading
 from dataclasses import replace
@@ -30,7 +31,8 @@ class Server(viser.ViserServer):
 
 def serve(stage: Stage, host: str, port: int, title: str) -> Server:
     """Begin to serve; returns at once."""
-    server = Server(host=host, port=port, label=title, verbose=False)
+    with contextlib.redirect_stdout(io.StringIO()):  # it would say where it is; we do
+        server = Server(host=host, port=port, label=title, verbose=False)
     server.gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False)
     visitors: dict[int, Visitor] = {}
 
