@@ -65,7 +65,7 @@ def watched(browser):
 def watch(page, complaints: list[str]) -> None:
     """Note what goes wrong in a page."""
     page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-    page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("requestfailed", lambda request: complaints.append(f"{request.url}: {request.failure}"))
 
 

@@ -23,7 +23,11 @@ MOST_KEYFRAMES = 100
 
 
 class Server(viser.ViserServer):
-    """viser's, which does not open itself to the world: no visitor may ask for a tunnel to it."""
+    """viser's, which does not open itself to the world: no visitor may ask for a tunnel to it. `visitors` by their ids."""
+
+    def __init__(self, **options: Any) -> None:
+        self.visitors: dict[int, Visitor] = {}
+        super().__init__(**options)
 
     def request_share_url(self, verbose: bool = True) -> str | None:
         return None
@@ -34,7 +38,7 @@ def serve(stage: Stage, host: str, port: int, title: str) -> Server:
     with contextlib.redirect_stdout(io.StringIO()):  # it would say where it is; we do
         server = Server(host=host, port=port, label=title, verbose=False)
     server.gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False)
-    visitors: dict[int, Visitor] = {}
+    visitors = server.visitors
 
     @server.on_client_connect
     def _(client: Any) -> None:

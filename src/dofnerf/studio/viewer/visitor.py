@@ -35,7 +35,7 @@ class Visitor:
         self.drawn: Drawn | None = None  # the last whole picture's layers
         self.shown: Drawn | None = None  # what the picture on the screen was made of
         self.walking, self.turning = Clock(MOMENT), Clock(MOMENT)
-        self.changed, self.alive = threading.Event(), True
+        self.changed, self.resting, self.alive = threading.Event(), threading.Event(), True
         self.thread = threading.Thread(target=self._work, name="dofnerf-visitor", daemon=True)
 
     def enter(self) -> None:
@@ -51,12 +51,17 @@ class Visitor:
             self._place(pose["position"], pose["look_at"], pose["up"], float(pose["fov"]))
         self.pull = (self.look.disparity, 0.0)
         self.panel.show(self.look)
-        self.client.camera.on_update(lambda _: self.changed.set())
+        self.client.camera.on_update(lambda _: self.wake())
         self.thread.start()
-        self.changed.set()
+        self.wake()
 
     def leave(self) -> None:
         self.alive = False
+        self.wake()
+
+    def wake(self) -> None:
+        """Something has changed: a picture is wanted."""
+        self.resting.clear()
         self.changed.set()
 
     def change(self, **values: Any) -> None:
@@ -66,7 +71,7 @@ class Visitor:
         self.look = replace(self.look, **values)
         if "disparity" in values:
             self.pull = (before, 0.0 if at_once else time.monotonic())
-        self.changed.set()
+        self.wake()
 
     def focus(self) -> float:
         """The disparity in focus at this moment."""
@@ -133,12 +138,9 @@ class Visitor:
             try:
                 self._answer()
             except Exception as error:  # a window that closes while it is drawn for, above all
-                if self.alive and self.client.client_id in self.stage_clients():
+                if self.alive:
                     self.panel.words.content = f"⚠ {error}"
                 time.sleep(0.2)
-
-    def stage_clients(self) -> Any:
-        return self.client._viser_server.get_clients()
 
     def _answer(self) -> None:
         camera, look = self.camera(), replace(self.look, disparity=self.focus())
@@ -150,15 +152,13 @@ class Visitor:
             picture = photograph(drawn, look, light)
             self.turning.learn(drawn.camera, time.monotonic() - begun)
             self._send(drawn, picture, look)
-            whole = times == 1
         else:
             small = camera.resized(*(max(8, side // self.walking.divisor(camera)) for side in (camera.width, camera.height)))
             begun = time.monotonic()
             drawn, picture = glance(model, small, look, light)
             self.walking.learn(small, time.monotonic() - begun)
             self._send(drawn, picture, look)
-            whole = False
-        if whole or self.pulling or self.changed.wait(REST):
+        if self.pulling or self.changed.wait(REST):
             return
         if self.drawn is None or not same(self.drawn.camera, camera):
             self.drawn = draw(model, camera, LAYERS, wanted=lambda: not self.changed.is_set()) or self.drawn
@@ -166,6 +166,7 @@ class Visitor:
             look = replace(self.look, disparity=self.focus())
             self._send(self.drawn, photograph(self.drawn, look, light), look, quality=92)
             self._keep()
+            self.resting.set()
 
     def _send(self, drawn: Drawn, picture: np.ndarray, look: Look, quality: int = 80) -> None:
         self.shown = drawn
