@@ -23,6 +23,7 @@ Start with the first, then take photos or a picture of your own:
   dofnerf demo
   dofnerf train SCENE --out runs/mine
   dofnerf render runs/mine --focus-at 320,200
+  dofnerf view runs/mine
   dofnerf refocus photo.jpg depth.png --focus-at 320,200
 
 Each VERB explains its flags, with units and examples: dofnerf VERB --help"""

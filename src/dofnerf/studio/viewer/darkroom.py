@@ -64,14 +64,16 @@ def draw(model: Model, camera: Camera, count: int, wanted: Callable[[], bool] = 
 
 
 def glance(model: Model, camera: Camera, look: Look, light: Curve) -> tuple[Drawn, np.ndarray]:
-    """A quick picture for a camera that moves. Round discs of splats are drawn with them; else one layer is scattered."""
-    sharp = draw(model, camera, 1)
-    assert sharp is not None
+    """A quick picture for a camera that moves. Round discs of splats are drawn with them, and depth is that of the blurred ones
+    then; else one layer is scattered."""
     if isinstance(model, SplatModel) and model.style.light == light and look.radius > 0 and not look.blades:
         lens = ViewLens(look.radius * camera.fx, look.disparity, light=light)
         with _BUSY, torch.no_grad():
-            image = model.picture(camera, lens).image
-        return sharp, finish(image, sharp, look, light)
+            view = model.picture(camera, lens)
+        drawn = Drawn(camera, view, None, picture_with_depth(view))
+        return drawn, finish(view.image, drawn, look, light)
+    sharp = draw(model, camera, 1)
+    assert sharp is not None
     return sharp, photograph(sharp, look, light)
 
 
