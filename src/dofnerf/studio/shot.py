@@ -39,11 +39,16 @@ class Opening(NamedTuple):
 def sharp_picture(model: Model, camera: Camera) -> tuple[View, RGBD]:
     """All in focus: as the model shows it, and as a picture with depth to focus on."""
     view = model.view(camera)
+    return view, picture_with_depth(view)
+
+
+def picture_with_depth(view: View) -> RGBD:
+    """A sharp view as a picture with depth to focus on; refuses what is not made of numbers."""
     if not bool(torch.isfinite(view.image).all() & torch.isfinite(view.disparity).all()):
         raise ValueError("the picture is not made of numbers: what was trained is damaged, or fell apart; train it again")
     disparity = torch.where(view.alpha < FAINT, 0.0, view.disparity.clamp(min=0))
-    image, depths, holes = (part.cpu().numpy() for part in (view.image, disparity, view.alpha < SEEN))
-    return view, RGBD(image, depths, holes)
+    image, depths, holes = (part.detach().cpu().numpy() for part in (view.image, disparity, view.alpha < SEEN))
+    return RGBD(image, depths, holes)
 
 
 def photograph(
