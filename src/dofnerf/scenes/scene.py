@@ -112,8 +112,8 @@ class Scene:
     test: tuple[int, ...]
     points: Points | None = None
     notes: tuple[str, ...] = ()
-    origin: Origin | None = None
     metres: float | None = None
+    origin: Origin | None = None
     _cache: OrderedDict[Source, np.ndarray] = field(default_factory=OrderedDict, repr=False, compare=False)
 
     def __len__(self) -> int:
