@@ -22,7 +22,7 @@ from dofnerf.train import Run, pinhole_twin
 
 
 def tiny(_preset, field):
-    return config((2, 2, 0), field, refits=())
+    return config((2, 2, 0), field, search=False, refits=())
 
 
 @pytest.fixture(scope="module", autouse=True)

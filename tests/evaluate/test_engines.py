@@ -21,7 +21,7 @@ from dofnerf.evaluate.command import LpipsConfig
 
 @pytest.fixture
 def cells(small_folder):
-    made = config((2, 1, 0), refits=())
+    made = config((2, 1, 0), search=False, refits=())
     return [
         Cell(f"room/{name}", "train", SceneChoice(str(small_folder)), replace(made, seed=k)) for k, name in enumerate("abc")
     ]
@@ -95,7 +95,7 @@ def test_a_real_ray_of_two_workers_that_loses_one(small_folder, tmp_path, monkey
         return real(cell, out, lpips, threads)
 
     monkeypatch.setattr(engines, "attempt", sometimes_dies)
-    monkeypatch.setattr(choice, "preset", lambda name, field: config((2, 2, 0), field, refits=()))
+    monkeypatch.setattr(choice, "preset", lambda name, field: config((2, 2, 0), field, search=False, refits=()))
     out = tmp_path / "out"
     arguments = [
         "bench",
