@@ -13,7 +13,7 @@ from small_shots import CAMERA, FAR, NEAR, card_and_wall, write_run
 
 from browser import screenshot
 from dofnerf.cli import main
-from dofnerf.studio.view import ViewConfig, prepare
+from dofnerf.studio.view import DEMO_RUN, VIEW_RUN, ViewConfig, demo_run, prepare
 from dofnerf.studio.viewer.darkroom import draw, glance, photograph, smaller
 from dofnerf.studio.viewer.look import Look, from_json
 from dofnerf.studio.viewer.visitor import same, side_by_side, to_pane
@@ -229,6 +229,19 @@ def test_a_kept_look_comes_back_and_nonsense_does_not():
     for bad in (None, "", "[]", "{}", text[:-4], *broken):
         assert from_json(bad, 1.0, ("a.png",)) is None, bad
     assert same(CAMERA, CAMERA) and same(CAMERA, CAMERA.resized(32, 24)) and not same(CAMERA, CAMERA.resized(40, 24))
+
+
+def test_the_demo_is_a_run_that_is_there_or_is_trained_now(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = []
+    monkeypatch.setattr("dofnerf.train.train", lambda scene, training, **options: asked.append((scene, training, options)))
+    assert demo_run() == VIEW_RUN
+    (scene, training, options), *more = asked
+    assert not more and scene.name == "demo_scene" and 100 < training.steps.total < 1000
+    assert options["out"] == VIEW_RUN and options["resume"]
+    DEMO_RUN.mkdir(parents=True)
+    (DEMO_RUN / "checkpoint.safetensors").write_bytes(b"")
+    assert demo_run() == DEMO_RUN and len(asked) == 1
 
 
 @pytest.mark.parametrize(
