@@ -50,6 +50,7 @@ def watched(browser):
 
     def open_page(address: str, width: int = 800, height: int = 640):
         context = browser.new_context(viewport={"width": width, "height": height})
+        context.set_default_timeout(120_000)  # a busy machine draws WebGL slowly
         contexts.append(context)
         page = context.new_page()
         watch(page, complaints)

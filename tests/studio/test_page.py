@@ -113,6 +113,12 @@ def test_the_page_needs_nothing_from_elsewhere(made):
     assert "http:" not in words and "https:" not in words and "src=" not in words.replace("img-src", "")
 
 
+def test_a_page_that_would_be_large_gives_up_some_quality(made, tmp_path, monkeypatch):
+    monkeypatch.setattr("dofnerf.studio.page.LEAST_ROOM", 0)
+    assert main(["export", str(made / "run"), "--html", "--out", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").stat().st_size < 0.97 * (made / "page.html").stat().st_size
+
+
 def test_layers_give_the_view_back_and_know_what_is_hidden():
     model = card_and_wall()
     sharp, layers = model.layers(CAMERA, 4)

@@ -238,3 +238,14 @@ def test_default_places(made, tmp_path, capfd):
     write_run(tmp_path / "run")
     assert main(["render", str(tmp_path / "run")]) == 0
     assert (tmp_path / "run" / "renders" / "view-3.png").is_file()
+
+
+@pytest.mark.parametrize("blades", [0, 5])
+def test_layers_before_splats_come_near_the_exact_lens(render, blades):
+    shown = {}
+    for name, flags in {"exact": ["--lens-samples", 128], "layers": ["--layers", 4], "paper": ["--layers", 1]}.items():
+        lens = ["--aperture", 12, "--focus", FAR, "--blades", blades]
+        render("run", "--view", 3, *lens, *flags, "--out", f"{name}.png")
+        shown[name] = pixels(f"{name}.png")[6:-6, 6:-6]
+    assert psnr(shown["layers"], shown["exact"]) > 33
+    assert psnr(shown["layers"], shown["exact"]) > 2 + psnr(shown["paper"], shown["exact"])

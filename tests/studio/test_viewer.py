@@ -13,14 +13,15 @@ from small_shots import CAMERA, FAR, NEAR, card_and_wall, write_run
 
 from browser import screenshot
 from dofnerf.cli import main
-from dofnerf.studio.view import ViewConfig, prepare
+from dofnerf.studio.view import DEMO_RUN, VIEW_RUN, ViewConfig, demo_run, prepare
 from dofnerf.studio.viewer.darkroom import draw, glance, photograph, smaller
 from dofnerf.studio.viewer.look import Look, from_json
 from dofnerf.studio.viewer.visitor import same, side_by_side, to_pane
 
 viser = pytest.importorskip("viser", reason="viser is not installed (pip install 'dofnerf[view]')")
-WINDOW = 1200, 600  # the picture has 96 × 48 pixels in it
-NEAR_PLACE, FAR_PLACE = (400, 400), (780, 400)
+WINDOW = 1200, 600
+SIZE = 80  # pixels of the picture's longer side
+NEAR_PART, FAR_PART = (8, 24), (40, 54)  # columns of CAMERA's picture in which there is only the card, only the wall
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def server(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("viewed")
     write_run(folder / "run")
-    stage = prepare(ViewConfig(folder / "run", size=96))
+    stage = prepare(ViewConfig(folder / "run", size=SIZE))
     served = serve(stage, "127.0.0.1", 18080, "test")
     served.stage = stage
     yield served
@@ -70,13 +71,21 @@ def settle(page, visitor) -> None:
 
 
 def seen(page) -> tuple[float, float]:
-    """Sharpness of the card and of the wall, each pixel of the picture once."""
+    """Sharpness of the card and of the wall, in pixels of CAMERA's picture."""
     shot = Image.fromarray((255 * screenshot(page)).astype(np.uint8))
     parts = []
-    for box in ((300, 250, 500, 500), (700, 250, 850, 500)):
-        crop = shot.crop(box).resize((round((box[2] - box[0]) / 12.5), 20), Image.Resampling.BOX)
-        parts.append(sharpness(np.asarray(crop).astype(float) / 255))
+    for first, last in (NEAR_PART, FAR_PART):
+        (left, top), (right, bottom) = place(page, first, 20), place(page, last, 42)
+        crop = shot.crop((round(left), round(top), round(right), round(bottom)))
+        parts.append(sharpness(np.asarray(crop.resize((last - first, 22), Image.Resampling.BOX)).astype(float) / 255))
     return parts[0], parts[1]
+
+
+def place(page, column: float, row: float) -> tuple[float, float]:
+    """Where a pixel of CAMERA's picture is in the window: the canvas is as high, and shows more at its sides."""
+    box = page.locator("canvas").first.bounding_box()
+    scale = box["height"] / CAMERA.height
+    return box["x"] + box["width"] / 2 + (column - CAMERA.width / 2) * scale, box["y"] + row * scale
 
 
 def act(page, visitor, do) -> tuple[float, float]:
@@ -89,9 +98,9 @@ def act(page, visitor, do) -> tuple[float, float]:
 
 def test_click_sliders_reload_and_a_second_visitor(visit, server):
     page, visitor = visit()
-    near = act(page, visitor, lambda: page.mouse.click(*NEAR_PLACE))
+    near = act(page, visitor, lambda: page.mouse.click(*place(page, 16, 30)))
     assert 1 / visitor.look.disparity == pytest.approx(NEAR, rel=0.03)
-    far = act(page, visitor, lambda: page.mouse.click(*FAR_PLACE))
+    far = act(page, visitor, lambda: page.mouse.click(*place(page, 47, 30)))
     assert 1 / visitor.look.disparity == pytest.approx(FAR, rel=0.05)
     assert near[0] > 2 * far[0] and far[1] > 2 * near[1]
 
@@ -104,7 +113,7 @@ def test_click_sliders_reload_and_a_second_visitor(visit, server):
     assert visitor.look.disparity == pytest.approx(server.stage.range[1], rel=1e-3) and focused[1] < 0.7 * sharp[1]
 
     look, before = visitor.look, set(server.visitors)
-    act(page, visitor, lambda: page.mouse.click(*NEAR_PLACE))
+    act(page, visitor, lambda: page.mouse.click(*place(page, 16, 30)))
     look = visitor.look
     page.reload()
     again = newcomer(server, before)
@@ -114,7 +123,7 @@ def test_click_sliders_reload_and_a_second_visitor(visit, server):
 
     other, second = visit()
     kept = again.look
-    act(other, second, lambda: other.mouse.click(*FAR_PLACE))
+    act(other, second, lambda: other.mouse.click(*place(other, 47, 30)))
     assert second.look.disparity < 0.6 * kept.disparity and again.look == kept
 
     shot = act(page, again, lambda: page.get_by_role("button", name="As shot").click())
@@ -124,7 +133,7 @@ def test_click_sliders_reload_and_a_second_visitor(visit, server):
     with page.expect_download() as download:
         page.get_by_role("button", name="Save the frame").click()
     with Image.open(download.value.path()) as picture:
-        assert picture.size == (96, 48)
+        assert max(picture.size) == SIZE
 
     page.get_by_text("Film", exact=True).click()
     for _ in range(2):
@@ -219,7 +228,20 @@ def test_a_kept_look_comes_back_and_nonsense_does_not():
     broken = [text.replace(*pair) for pair in (("0.4", "NaN"), ("0.1", "9"), ("depth", "x"), ("a.png", "b"), ("0.8", "[]"))]
     for bad in (None, "", "[]", "{}", text[:-4], *broken):
         assert from_json(bad, 1.0, ("a.png",)) is None, bad
-    assert same(CAMERA, CAMERA) and not same(CAMERA, CAMERA.resized(32, 24))
+    assert same(CAMERA, CAMERA) and same(CAMERA, CAMERA.resized(32, 24)) and not same(CAMERA, CAMERA.resized(40, 24))
+
+
+def test_the_demo_is_a_run_that_is_there_or_is_trained_now(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = []
+    monkeypatch.setattr("dofnerf.train.train", lambda scene, training, **options: asked.append((scene, training, options)))
+    assert demo_run() == VIEW_RUN
+    (scene, training, options), *more = asked
+    assert not more and scene.name == "demo_scene" and 100 < training.steps.total < 1000
+    assert options["out"] == VIEW_RUN and options["resume"]
+    DEMO_RUN.mkdir(parents=True)
+    (DEMO_RUN / "checkpoint.safetensors").write_bytes(b"")
+    assert demo_run() == DEMO_RUN and len(asked) == 1
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def shoot(config: RenderConfig, subject: Subject, moments: Sequence[Moment], out
             file = folder / f"{i:05d}.png"
             if not file.is_file():
                 samples = config.shot.lens_samples
-                write_image(file, photograph_moment(subject, moment, config.shot.layers or 8, samples))
+                write_image(file, photograph_moment(subject, moment, config.shot.layers, samples))
             tick()
             yield read_image(file)
 

@@ -102,10 +102,8 @@ def opening_of(shot: ShotConfig, subject: Subject) -> Opening:
     """How blur is made before this subject."""
     from dofnerf.studio.shot import Opening
 
-    if shot.layers is not None and not subject.layered and not shot.blades:
-        raise ValueError("--layers: splats that mix as light are blurred each by its own depth, without layers; leave it away")
     light = subject.light if shot.light is None else shot.light
-    return Opening(shot.kernel(), light, shot.layers or LAYERS, shot.lens_samples)
+    return Opening(shot.kernel(), light, shot.layers or LAYERS, shot.lens_samples, cut=shot.layers is not None)
 
 
 def shoot(

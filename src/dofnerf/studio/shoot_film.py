@@ -10,13 +10,13 @@ import torch
 from dofnerf.optics import Kernel, to_display, to_linear
 from dofnerf.studio.keyframes import Moment
 from dofnerf.studio.shot import Opening, photograph, picture_with_depth, sharp_picture
+from dofnerf.studio.shot_config import LAYERS
 from dofnerf.studio.subject import Subject
 
-LAYERS = 8
 
-
-def photograph_moment(subject: Subject, moment: Moment, layers: int = LAYERS, samples: int = 0) -> np.ndarray:
-    """(H, W, 3), display values, through the moment's lens; of two openings, the mix of their light."""
+def photograph_moment(subject: Subject, moment: Moment, layers: int | None = None, samples: int = 0) -> np.ndarray:
+    """(H, W, 3), display values, through the moment's lens; of two openings, the mix of their light. Blur is made as in
+    `dofnerf render` with these --layers and --lens-samples."""
     view, light = moment.view, subject.light
     if view.lens is None:
         sharp = subject.model.view(view.camera)
@@ -29,7 +29,8 @@ def photograph_moment(subject: Subject, moment: Moment, layers: int = LAYERS, sa
             shares[moment.other] = shares.get(moment.other, 0.0) + moment.mix
         total = np.zeros((view.camera.height, view.camera.width, 3), np.float32)
         for blades, share in shares.items():
-            opening = Opening(Kernel(blades, math.radians(moment.rotation)), light, layers, samples)
+            kernel = Kernel(blades, math.radians(moment.rotation))
+            opening = Opening(kernel, light, layers or LAYERS, samples, cut=layers is not None)
             if share > 0:
                 total += share * photograph(subject.model, view.camera, view.lens, opening, flat)
     shown = to_display(torch.from_numpy(total * 2.0**moment.exposure), light)

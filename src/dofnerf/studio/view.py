@@ -20,8 +20,7 @@ from dofnerf.studio.viewpoint_config import ViewpointConfig
 if TYPE_CHECKING:
     from dofnerf.studio.viewer.stage import Stage
 
-LONGEST = 1280
-DEMO_RUNS = (Path("runs/demo/ours"), Path("runs/view-demo"))
+DEMO_RUN, VIEW_RUN = Path("runs/demo/ours"), Path("runs/view-demo")
 DEMO_SHARE = 0.25  # of the steps of the preset fast
 
 
@@ -96,7 +95,7 @@ def run(config: ViewConfig) -> None:
 
 def prepare(config: ViewConfig) -> Stage:
     """Everything that is read, before the first visitor comes."""
-    source = demo_run(config) if config.source is None else config.source
+    source = demo_run() if config.source is None else config.source
     subject = open_subject(source, config.splat_file, config.device)
     print(f"scene    {subject.words}", flush=True)
     from dofnerf.studio.viewer.stage import set_stage
@@ -107,19 +106,17 @@ def prepare(config: ViewConfig) -> Stage:
     return replace(stage, photos=known_photos(config.scene, subject))
 
 
-def demo_run(config: ViewConfig) -> Path:
-    """The run of `dofnerf demo`, or one of our own, trained if need be."""
+def demo_run() -> Path:
+    """The run of `dofnerf demo`, or one of our own; what is missing of that is trained now."""
     from dofnerf.train import KeepConfig, preset, shortened, train
     from dofnerf.train.checkpoint import FILE
 
-    for folder in DEMO_RUNS:
-        if (folder / FILE).is_file() and (folder / "done.txt").is_file() | (folder == DEMO_RUNS[0]):
-            return folder
-    folder = DEMO_RUNS[-1]
+    if (DEMO_RUN / FILE).is_file():
+        return DEMO_RUN
+    folder = VIEW_RUN
     training = shortened(preset("fast", "splat"), DEMO_SHARE)
-    print(f"train    the scene in the package, {training.steps.total} steps in {folder}; once, a few minutes", flush=True)
+    print(f"train    the scene in the package, {training.steps.total} steps in {folder}; only once", flush=True)
     train(scenes.demo(), training, out=folder, resume=True, keep=KeepConfig(preview_minutes=0), quiet=False)
-    (folder / "done.txt").write_text("`dofnerf view --demo` trained this run to its end.\n", encoding="utf-8")
     return folder
 
 

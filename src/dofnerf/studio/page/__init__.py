@@ -27,7 +27,9 @@ from dofnerf.studio.lens_config import AUTOMATIC_BLUR
 HERE = Path(__file__).parent
 WIDEST = 2.0  # the widest aperture that a page offers, in automatic ones
 BRIGHTEST = 4.0  # linear light that a page can show in a blurred lamp
-QUALITY = 84  # of WebP
+QUALITIES = 84, 70, 55, 40  # of WebP: the first with which the page is small enough, else the last
+ROOM = 3.9  # bytes that a page may take for each of its pixels: 3 MB at 1008 × 756
+LEAST_ROOM = 300_000
 
 
 @dataclass(frozen=True)
@@ -45,18 +47,27 @@ class PageLens:
 
 def write_page(path: Path, picture: LayeredPicture, camera: Camera, lens: PageLens, title: str) -> None:
     """Write the page. Its blur adds up light of the sRGB curve, which graphics cards know, whatever that of the run is."""
-    data = scene(picture, camera, lens)
-    data["shader"] = (HERE / "lens.glsl").read_text(encoding="utf-8")
-    parts = {"scene": _script_safe(json.dumps(data, allow_nan=False)), "script": (HERE / "page.js").read_text(encoding="utf-8")}
-    words = (HERE / "page.html").read_text(encoding="utf-8").replace("@title@", html.escape(title))
-    for name, part in parts.items():
-        words = words.replace(f"@{name}@", part)
+    room = max(ROOM * camera.width * camera.height, LEAST_ROOM)
+    words = ""
+    for quality in QUALITIES:
+        words = _page(scene(picture, camera, lens, quality), title)
+        if len(words) < room:
+            break
     with atomic(path) as temporary:
         temporary.write_text(words, encoding="utf-8")
 
 
-def scene(picture: LayeredPicture, camera: Camera, lens: PageLens) -> dict[str, Any]:
-    """All that the page knows, as JSON holds it."""
+def _page(data: dict[str, Any], title: str) -> str:
+    data = data | {"shader": (HERE / "lens.glsl").read_text(encoding="utf-8")}
+    parts = {"scene": _script_safe(json.dumps(data, allow_nan=False)), "script": (HERE / "page.js").read_text(encoding="utf-8")}
+    words = (HERE / "page.html").read_text(encoding="utf-8").replace("@title@", html.escape(title))
+    for name, part in parts.items():
+        words = words.replace(f"@{name}@", part)
+    return words
+
+
+def scene(picture: LayeredPicture, camera: Camera, lens: PageLens, quality: int) -> dict[str, Any]:
+    """All that the page knows, as JSON holds it; `quality` is that of WebP, for the colours."""
     far, near = picture.sharp.disparity_range()
     linear = to_linear(picture.layers.colour.clamp(min=0), "srgb")
     gain = float(np.clip(np.percentile(linear.numpy(), 99.95), 1.0, BRIGHTEST))
@@ -68,7 +79,7 @@ def scene(picture: LayeredPicture, camera: Camera, lens: PageLens) -> dict[str, 
         "aperture": lens.aperture, "widest": max(widest, lens.aperture), "focus": min(max(lens.focus, far), near),
         "fstop": f_number_from_aperture(1.0, focal_length, camera.fx, lens.unit),
         "blades": lens.blades, "rotation": lens.rotation % 360,
-        "layers": [_layer(shown[i], *_numbers(picture, i)) for i in range(len(shown))],
+        "layers": [_layer(shown[i], *_numbers(picture, i), quality) for i in range(len(shown))],
     }  # fmt: skip
 
 
@@ -76,12 +87,12 @@ def _numbers(picture: LayeredPicture, i: int) -> tuple[np.ndarray, np.ndarray]:
     return picture.layers.alpha[i].numpy(), picture.layers.disparity[i].numpy()
 
 
-def _layer(shown: np.ndarray, alpha: np.ndarray, disparity: np.ndarray) -> dict[str, Any]:
+def _layer(shown: np.ndarray, alpha: np.ndarray, disparity: np.ndarray, quality: int) -> dict[str, Any]:
     """Colour, lossy; disparity (red) and coverage (green), exactly as eight bits hold them."""
     depth, low, high = to_unit(disparity)
     matte = to_bytes(np.stack([depth, alpha, np.zeros_like(alpha)], axis=-1))
     matte[..., 0][matte[..., 1] == 0] &= 0xF0  # where nothing is, a coarse depth will do, and takes less room
-    colour = _webp(to_bytes(shown), quality=QUALITY, method=6)
+    colour = _webp(to_bytes(shown), quality=quality, method=6)
     return {"low": low, "high": high, "colour": colour, "matte": _webp(matte, lossless=True, exact=True, method=6)}
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from dofnerf.pictures import write_video
 from dofnerf.studio.keyframes import Moment, between, write_keyframes
 from dofnerf.studio.shoot_film import photograph_moment
+from dofnerf.studio.viewer.darkroom import LAYERS
 
 if TYPE_CHECKING:
     from dofnerf.studio.viewer.visitor import Visitor
@@ -29,7 +30,7 @@ def film(visitor: Visitor, moments: Sequence[Moment], done: Callable[[], None]) 
     def frames() -> Iterator[np.ndarray]:
         for i, shot in enumerate(shots):
             panel.progress.value = 100 * i / len(shots)
-            yield photograph_moment(stage.subject, shot)
+            yield photograph_moment(stage.subject, shot, LAYERS)  # as the viewer shows them
             if not visitor.alive:
                 raise RuntimeError("the visitor has gone")
 

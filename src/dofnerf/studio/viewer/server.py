@@ -38,6 +38,7 @@ def serve(stage: Stage, host: str, port: int, title: str) -> Server:
     with contextlib.redirect_stdout(io.StringIO()):  # it would say where it is; we do
         server = Server(host=host, port=port, label=title, verbose=False)
     server.gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False)
+    server.gui.main_panel.dock_right()
     visitors = server.visitors
 
     @server.on_client_connect

@@ -62,8 +62,8 @@ class Stage:
         return None if lens is None else Lens(lens.aperture / self.focal(name), lens.focus_depth)
 
     def f_number(self, radius: float, camera: Camera) -> float:
-        """Of a lens of this radius in scene units, full frame."""
-        focal_mm = camera.fx / camera.width * SENSOR
+        """Of a lens of this radius in scene units, full frame; a window's shape does not count, but that of the first view."""
+        focal_mm = camera.fy / camera.height * self.home.camera.height / self.home.camera.width * SENSOR
         return math.inf if radius == 0 else focal_mm / (2 * radius * 1000 * self.unit)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.pictures.files import to_bytes
+from dofnerf.render.splats.model import SplatModel
 from dofnerf.studio.viewer.darkroom import LAYERS, Clock, Drawn, draw, glance, photograph, smaller
 from dofnerf.studio.viewer.look import Look, eased, from_json
 from dofnerf.studio.viewer.panel import Panel
@@ -19,6 +20,7 @@ from dofnerf.studio.viewer.stage import Stage, camera_of, fitted
 PULL = 0.6  # seconds of a focus pull
 REST = 0.18  # seconds without a change after which the picture is made whole
 MOMENT = 0.07  # seconds that a picture of something that moves may take
+LEVELS = (8, 4, 2, 1)  # in which pictures of a volumetric field get finer when the camera rests
 KEY = "dofnerf"
 
 
@@ -143,10 +145,11 @@ class Visitor:
                 time.sleep(0.2)
 
     def _answer(self) -> None:
+        self._say("moving")
         camera, look = self.camera(), replace(self.look, disparity=self.focus())
         model, light = self.stage.subject.model, self.stage.subject.light
         if self.drawn is not None and same(self.drawn.camera, camera):
-            times = self.turning.divisor(camera) if look.radius else 1
+            times = self.turning.divisor(self.drawn.camera) if look.radius else 1
             drawn = smaller(self.drawn, times)
             begun = time.monotonic()
             picture = photograph(drawn, look, light)
@@ -160,13 +163,26 @@ class Visitor:
             self._send(drawn, picture, look)
         if self.pulling or self.changed.wait(REST):
             return
-        if self.drawn is None or not same(self.drawn.camera, camera):
-            self.drawn = draw(model, camera, LAYERS, wanted=lambda: not self.changed.is_set()) or self.drawn
-        if self.drawn is not None and same(self.drawn.camera, camera) and not self.changed.is_set():
+        for times in (1,) if isinstance(model, SplatModel) else LEVELS:
+            size = max(8, camera.width // times), max(8, camera.height // times)
+            if self.drawn is None or not same(self.drawn.camera, camera) or self.drawn.camera.width < size[0]:
+                better = draw(model, camera.resized(*size), LAYERS, wanted=lambda: not self.changed.is_set())
+                if better is None:
+                    return
+                self.drawn = better
+            elif times > 1:
+                continue
             look = replace(self.look, disparity=self.focus())
             self._send(self.drawn, photograph(self.drawn, look, light), look, quality=92)
-            self._keep()
-            self.resting.set()
+            if self.changed.is_set():
+                return
+        self._keep()
+        self._say("resting")
+        self.resting.set()
+
+    def _say(self, words: str) -> None:
+        if self.panel.words.content != words:
+            self.panel.words.content = words
 
     def _send(self, drawn: Drawn, picture: np.ndarray, look: Look, quality: int = 80) -> None:
         self.shown = drawn
@@ -178,9 +194,6 @@ class Visitor:
         far, near = drawn.picture.disparity_range() if not drawn.picture.holes.all() else (0.0, 0.0)
         reach = max(abs(look.disparity - far), abs(look.disparity - near))
         self.panel.tell(look, self.stage.f_number(look.radius, camera), blur * reach)
-        state = "moving" if drawn is not self.drawn else "resting"
-        if self.panel.words.content != state:
-            self.panel.words.content = state
 
     def _keep(self) -> None:
         """In the browser, for a reload."""
@@ -191,9 +204,10 @@ class Visitor:
 
 
 def same(one: Camera, two: Camera) -> bool:
-    """Whether two cameras see the same picture."""
-    sizes = (one.width, one.height) == (two.width, two.height)
-    return sizes and np.allclose(one.camera_to_world, two.camera_to_world, atol=1e-9) and abs(one.fx - two.fx) < 1e-6 * two.fx
+    """Whether two cameras see the same picture, if not with as many pixels."""
+    views = [(camera.fx / camera.width, camera.height / camera.width) for camera in (one, two)]
+    alike = np.allclose(views[0], views[1], rtol=2 / min(one.height, two.height))
+    return alike and np.allclose(one.camera_to_world, two.camera_to_world, atol=1e-9)
 
 
 def side_by_side(picture: np.ndarray, photo: np.ndarray, aspect: float) -> np.ndarray:
