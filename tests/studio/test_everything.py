@@ -1,12 +1,14 @@
 """`dofnerf run`: its stages one after the other, each only once, with photos or with a scene; and what comes after training."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tiny_world import config, scene
 
 from dofnerf import Run, cli, scenes
 from dofnerf.cli import main
+from dofnerf.scenes.exif import Exif
 from dofnerf.studio import everything
 
 REPORT = """
@@ -78,7 +80,18 @@ def test_a_scene_needs_no_capture_and_later_stages_may_be_missing(captures, monk
     text = capsys.readouterr().out
     assert captures == [] and not (tmp_path / "all/scene").exists()
     assert text.count("not part of this version, left out") == 2 and "next     dofnerf render" in text
-    assert Run.load(tmp_path / "all/run").setting.size == scene().size  # never enlarged to the default width
+    run = Run.load(tmp_path / "all/run")
+    assert run.setting.size == scene().size  # never enlarged to the default width
+    assert run.config.lens.share_aperture == "none"
+
+
+def test_photos_of_one_f_number_share_their_aperture(captures, tmp_path):
+    world = scene()
+    frames = tuple(replace(frame, exif=Exif(f_number=(2.0, 2.8)[i % 2])) for i, frame in enumerate(world.frames))
+    scenes.write_transforms(replace(world, frames=frames), tmp_path / "place")
+    assert main(["run", str(tmp_path / "place"), "--out", str(tmp_path / "all")]) == 0
+    run = Run.load(tmp_path / "all/run")
+    assert run.config.lens.share_aperture == "exif" and run.setting.groups == (0, 1, 0, 0)  # photo 3 is held out
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import dataclasses
 import importlib
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,6 +24,7 @@ from dofnerf.capture.progress import Display
 from dofnerf.pictures import write_json
 from dofnerf.pictures.outputs import check_folder
 from dofnerf.train import KeepConfig, Run, preset, shortened, train
+from dofnerf.train.data import f_numbers
 
 SCENE, RUN, RECORD = "scene", "run", "run.json"
 # Stages beyond training: what they are called, and the command that does them, after which the run's folder is put.
@@ -80,6 +81,8 @@ def run(config: RunConfig) -> Run:
     print(f"scene    {scene.describe()}", flush=True)
     _say(2, stages, f"train ({config.preset}, {scene.size[0]}×{scene.size[1]} pixels)")
     training = shortened(preset(config.preset), config.steps)
+    if all(f_numbers(scene)):  # the camera knows which photos have one aperture
+        training = replace(training, lens=replace(training.lens, share_aperture="exif"))
     done = train(scene, training, out=out / RUN, resume=True, keep=KeepConfig(), quiet=False)
     print(f"trained  {out / RUN} in {done.learner.standing.seconds:.0f} s; every photo's lens is in {out / RUN / 'lens.csv'}")
     for number, (name, command) in enumerate(LATER.items(), 3):
