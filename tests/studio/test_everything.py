@@ -6,24 +6,10 @@ from dataclasses import replace
 import pytest
 from tiny_world import config, scene
 
-from dofnerf import Run, cli, scenes
+from dofnerf import Run, scenes
 from dofnerf.cli import main
 from dofnerf.scenes.exif import Exif
 from dofnerf.studio import everything
-
-REPORT = """
-from dataclasses import dataclass
-from pathlib import Path
-import tyro
-@dataclass
-class Config:
-    run: tyro.conf.Positional[Path]
-    html: bool = False
-def run(config):
-    (config.run / f"said-{config.html}").write_text("done")
-    if config.html:
-        raise ValueError("no page today")
-"""
 
 
 @pytest.fixture
@@ -43,15 +29,21 @@ def captures(monkeypatch):
 
 
 @pytest.fixture
-def report(monkeypatch, tmp_path):
-    """Verbs that come with other parts of the package."""
-    (tmp_path / "fake_report.py").write_text(REPORT)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for name in ("report", "export", "view"):
-        monkeypatch.setitem(cli.VERBS, name, cli.Verb("A stand-in.", "fake_report", "Config"))
+def later(monkeypatch):
+    """What the stages after training were called with; the page fails."""
+    called = []
+
+    def export(config):
+        called.append(("page", config.source, config.html))
+        raise ValueError("no page today")
+
+    monkeypatch.setattr(everything, "write_report", lambda config: called.append(("report", config.path)))
+    monkeypatch.setattr(everything, "export", export)
+    monkeypatch.setattr(everything, "show", lambda config: called.append(("view", config.source, config.scene)))
+    return called
 
 
-def test_stages_run_once_and_in_order(captures, report, tmp_path, capsys):
+def test_stages_run_once_and_in_order(captures, later, tmp_path, capsys):
     photos, out = tmp_path / "photos", tmp_path / "all"
     photos.mkdir()
     assert main(["run", str(photos), "--out", str(out), "--width", "20"]) == 0
@@ -59,7 +51,7 @@ def test_stages_run_once_and_in_order(captures, report, tmp_path, capsys):
     stages = [line for line in captured.out.splitlines() if line.startswith("stage")]
     assert [line.split(": ")[1].split(" (")[0] for line in stages] == ["capture", "train", "report", "page"]
     assert captures == [photos] and Run.load(out / "run").learner.standing.step == 4
-    assert (out / "run" / "said-False").is_file() and (out / "run" / "said-True").is_file()
+    assert later == [("report", out / "run"), ("page", out / "run", True)]
     assert "dofnerf: page: no page today; the trained run is there all the same" in captured.err
     assert f"next     dofnerf view {out / 'run'}" in captured.out
     assert json.loads((out / "run.json").read_text()) == {"preset": "fast", "width": 20, "steps": 1.0}
@@ -72,20 +64,17 @@ def test_stages_run_once_and_in_order(captures, report, tmp_path, capsys):
     assert f"--out {out}: was begun with another --width; give another --out" in capsys.readouterr().err
 
 
-def test_a_scene_needs_no_capture_and_later_stages_may_be_missing(captures, monkeypatch, tmp_path, capsys):
-    for name in ("report", "export", "view"):
-        monkeypatch.delitem(cli.VERBS, name, raising=False)
+def test_a_scene_needs_no_capture_and_leaves_a_report_and_a_page(captures, tmp_path, capsys):
     scenes.write_transforms(scene(), tmp_path / "place")
     assert main(["run", str(tmp_path / "place"), "--out", str(tmp_path / "all")]) == 0
-    text = capsys.readouterr().out
     assert captures == [] and not (tmp_path / "all/scene").exists()
-    assert text.count("not part of this version, left out") == 2 and "next     dofnerf render" in text
     run = Run.load(tmp_path / "all/run")
+    assert (tmp_path / "all/run/report.html").is_file() and len(list((tmp_path / "all/run/export").glob("*.html"))) == 1
     assert run.setting.size == scene().size  # never enlarged to the default width
     assert run.config.lens.share_aperture == "none"
 
 
-def test_photos_of_one_f_number_share_their_aperture(captures, tmp_path):
+def test_photos_of_one_f_number_share_their_aperture(captures, later, tmp_path):
     world = scene()
     frames = tuple(replace(frame, exif=Exif(f_number=(2.0, 2.8)[i % 2])) for i, frame in enumerate(world.frames))
     scenes.write_transforms(replace(world, frames=frames), tmp_path / "place")
@@ -110,3 +99,9 @@ def test_bad_flags(captures, flags, words, tmp_path, capsys):
 def test_no_photos(tmp_path, capsys):
     assert main(["run", str(tmp_path / "nowhere"), "--out", str(tmp_path / "all")]) == 2
     assert "nowhere: there is no such folder or video" in capsys.readouterr().err and not (tmp_path / "all").exists()
+
+
+def test_the_viewer_is_opened_on_request(captures, later, tmp_path):
+    scenes.write_transforms(scene(), tmp_path / "place")
+    assert main(["run", str(tmp_path / "place"), "--out", str(tmp_path / "all"), "--view"]) == 0
+    assert later[-1] == ("view", tmp_path / "all/run", tmp_path / "place")

@@ -1,16 +1,15 @@
 """From photos to everything in one command: `dofnerf run`.
 
 capture → train → report → a page to refocus in, and the viewer to go on with. Each stage is a verb of its own whose folder
-says how far it is, so that this can be stopped anywhere and called again. Stages of other parts of the package are found by
-name when their turn comes, and skipped with a word where they are not there.
+says how far it is, so that this can be stopped anywhere and called again.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,15 +20,18 @@ from dofnerf import scenes
 from dofnerf.capture import CaptureOptions, capture
 from dofnerf.capture.command import default_out
 from dofnerf.capture.progress import Display
+from dofnerf.evaluate.report.command import ReportConfig
+from dofnerf.evaluate.report.command import run as write_report
 from dofnerf.pictures import write_json
 from dofnerf.pictures.outputs import check_folder
+from dofnerf.studio.export import ExportConfig
+from dofnerf.studio.export import run as export
+from dofnerf.studio.view import ViewConfig
+from dofnerf.studio.view import run as show
 from dofnerf.train import KeepConfig, Run, preset, shortened, train
 from dofnerf.train.data import f_numbers
 
 SCENE, RUN, RECORD = "scene", "run", "run.json"
-# Stages beyond training: what they are called, and the command that does them, after which the run's folder is put.
-LATER: dict[str, tuple[str, ...]] = {"report": ("report",), "page": ("export", "--html")}
-VIEWER = "view"
 _WIDTH = {"fast": 640, "best": 1000}  # pixels across, where nobody says: what the preset's steps are enough for
 
 
@@ -72,23 +74,25 @@ def run(config: RunConfig) -> Run:
     """Do all stages that are not done yet; returns the trained run."""
     out = config.out or default_out(config.photos, "run")
     config.check(out)
-    stages = 2 + len(LATER)
-    _say(1, stages, "capture")
+    _say(1, "capture")
     source = _scene_of(config, out)
     width = min(config.width or _WIDTH[config.preset], scenes.load(source).size[0])
     _expect_same(out / RECORD, {"preset": config.preset, "width": width, "steps": config.steps})
     scene = scenes.load(source, width=width)
     print(f"scene    {scene.describe()}", flush=True)
-    _say(2, stages, f"train ({config.preset}, {scene.size[0]}×{scene.size[1]} pixels)")
+    _say(2, f"train ({config.preset}, {scene.size[0]}×{scene.size[1]} pixels)")
     training = shortened(preset(config.preset), config.steps)
     if all(f_numbers(scene)):  # the camera knows which photos have one aperture
         training = replace(training, lens=replace(training.lens, share_aperture="exif"))
     done = train(scene, training, out=out / RUN, resume=True, keep=KeepConfig(), quiet=False)
     print(f"trained  {out / RUN} in {done.learner.standing.seconds:.0f} s; every photo's lens is in {out / RUN / 'lens.csv'}")
-    for number, (name, command) in enumerate(LATER.items(), 3):
-        _say(number, stages, name)
-        _later(name, command, out / RUN)
-    _offer(out / RUN, config.view)
+    _say(3, "report")
+    _try("report", lambda: write_report(ReportConfig(out / RUN)))
+    _say(4, "page")
+    _try("page", lambda: export(ExportConfig(out / RUN, html=True)))
+    print(f"next     dofnerf view {out / RUN}")
+    if config.view:
+        _try("viewer", lambda: show(ViewConfig(out / RUN, scene=source)))
     return done
 
 
@@ -119,27 +123,13 @@ def _expect_same(path: Path, settings: dict[str, Any]) -> None:
         raise ValueError(f"--out {path.parent}: was begun with another {', '.join(differing)}; give another --out")
 
 
-def _later(name: str, command: tuple[str, ...], folder: Path) -> None:
-    """A command of another part of the package, if there is one; a failure of it does not undo what is done."""
-    cli = importlib.import_module("dofnerf.cli")
-    if command[0] not in cli.VERBS:
-        print(f"{name:<8} not part of this version, left out")
-        return
+def _try(name: str, act: Callable[[], object]) -> None:
+    """A stage after training: its failure does not undo what is done."""
     try:
-        config, act = cli.parse([command[0], str(folder), *command[1:]])
-        act(config)
-    except (ValueError, OSError, SystemExit) as error:
+        act()
+    except (ValueError, OSError) as error:
         print(f"dofnerf: {name}: {error}; the trained run is there all the same", file=sys.stderr)
 
 
-def _offer(folder: Path, view: bool) -> None:
-    if VIEWER not in importlib.import_module("dofnerf.cli").VERBS:
-        print(f"next     dofnerf render {folder} --view 3 --focus-at 320,200")
-        return
-    print(f"next     dofnerf {VIEWER} {folder}")
-    if view:
-        _later("viewer", (VIEWER,), folder)
-
-
-def _say(number: int, stages: int, name: str) -> None:
-    print(f"stage    {number} of {stages}: {name}", flush=True)
+def _say(number: int, name: str) -> None:
+    print(f"stage    {number} of 4: {name}", flush=True)
