@@ -117,7 +117,12 @@ def test_every_experiment_comes_to_its_end(name, flags, lines, room, tmp_path, c
     if name == "volume":
         volume = findings[0]["volume"]
         assert sum(volume["samples"]) == pytest.approx(1) and sum(volume["light"]) == pytest.approx(1)
+        assert 0 < volume["near_depth"] <= 1
         assert all(sum(ray["weight"]) == pytest.approx(1, abs=1e-4) for ray in volume["rays"])
+    if name == "sharp":
+        ours = next(found for found in findings if found["lenses"])
+        assert ours["lens"] == "trained on all-in-focus photos"
+        assert {lens["aperture"] for lens in ours["lenses"]["true"]} == {0.0}
     if name == "cost":
         cost = findings[0]["training"]
         assert the_table(tmp_path / name)[0]["ratio"] == f"{cost['patches'] / cost['pinhole']:.3f}×"

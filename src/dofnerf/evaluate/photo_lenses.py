@@ -11,6 +11,7 @@ import numpy as np
 
 from dofnerf.evaluate.quality import learned_lenses
 from dofnerf.scenes import Lens, Scene
+from dofnerf.scenes.scene import PINHOLE
 from dofnerf.train import Run
 from dofnerf.train.learner import starting_lens
 
@@ -39,6 +40,8 @@ def photo_lenses(run: Run, scene: Scene) -> PhotoLenses | None:
     disparity = first.focus_disparity[0].item()
     start = Lens(first.aperture[0].item(), 1 / disparity if disparity > 0 else math.inf)
     names, true = zip(*((scene.frames[i].name, scene.lens(i)) for i in scene.train), strict=True)
+    if run.config.steps.photos == "sharp":
+        true = tuple(lens and PINHOLE for lens in true)
     return PhotoLenses(tuple(scene.train), names, tuple(learned_lenses(run)), true, start, scene.near, scene.far)
 
 

@@ -130,6 +130,8 @@ def score_lens(run: Run, scene: Scene) -> LensScores | str:
     """The learned lenses against the true ones, or why not."""
     if not run.has_lens:
         return "the run has no lens"
+    if run.config.steps.photos == "sharp":
+        return "trained on all-in-focus photos"
     wide, deep, blur = [], [], []
     for i, lens in zip(scene.train, learned_lenses(run), strict=True):
         true = scene.lens(i)

@@ -94,7 +94,7 @@ class _Bar:
         columns = TextColumn("{task.fields[words]}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn()
         self.bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal)
         self.task = self.bar.add_task("", total=sum(weights.values()), words="")
-        self.bar.update(self.task, completed=self.complete())
+        self.bar.update(self.task, completed=self.complete(), words=self.words())
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -105,13 +105,15 @@ class _Bar:
         steps = steps_done(now, self.out)
         return whole + sum(self.weights[c.key] * steps.get(c.key, 0) / c.config.steps.total for c in now)
 
+    def words(self) -> str:
+        return f"{len(self.done.found) + len(self.done.failed)} of {len(self.cells)} cells"
+
     def say(self, words: str) -> None:
         self.bar.console.print(words, markup=False, highlight=False) if not self.bar.disable else print(words, flush=True)
 
     def _watch(self) -> None:
         while not self.over.wait(_LOOK):
-            ended = len(self.done.found) + len(self.done.failed)
-            self.bar.update(self.task, completed=self.complete(), words=f"{ended} of {len(self.cells)} cells")
+            self.bar.update(self.task, completed=self.complete(), words=self.words())
 
     def __enter__(self) -> _Bar:
         self.bar.start()

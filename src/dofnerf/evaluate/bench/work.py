@@ -27,6 +27,7 @@ from dofnerf.train import KeepConfig, Run, train
 LOG_STEPS = 20  # so that the bar moves
 VIEW = "view.png"
 RAYS, BINS = 1024, 20  # of the paper's Fig. 3
+NEAR = 0.05  # of the scene's range of disparities
 
 
 def do_cell(cell: Cell, out: Path, lpips: LpipsConfig, threads: int | None = None) -> Findings:
@@ -86,6 +87,7 @@ def weights_along_rays(run: Run, scene: Scene) -> Findings:
         "light": (light / light.sum()).tolist(),
         "largest_median": float(np.median(largest)),
         "near_largest": float(_near_largest(weights).mean()),
+        "near_depth": float(_near_depth(weights, 1 / depth, 1 / scene.near - 1 / scene.far).mean()),
         "rays": [{"depth": depth[k].tolist(), "weight": weights[k].tolist()} for k in range(3)],
     }
 
@@ -95,6 +97,12 @@ def _near_largest(weights: np.ndarray) -> np.ndarray:
     padded = np.pad(weights, ((0, 0), (1, 1)))
     together = padded[:, :-2] + padded[:, 1:-1] + padded[:, 2:]
     return np.take_along_axis(together, weights.argmax(-1)[:, None], 1)[:, 0]
+
+
+def _near_depth(weights: np.ndarray, disparity: np.ndarray, span: float) -> np.ndarray:
+    """(R,): the share of each ray's light whose disparity is near the ray's one (its mean), as blur takes it to be."""
+    mean = (weights * disparity).sum(-1, keepdims=True) / weights.sum(-1, keepdims=True)
+    return np.where(np.abs(disparity - mean) <= NEAR * span, weights, 0).sum(-1)
 
 
 def _finite(value: Any) -> Any:
