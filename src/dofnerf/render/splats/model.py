@@ -1,4 +1,4 @@
-"""A scene made of Gaussians, and the three ways to put a lens before it."""
+"""A scene made of Gaussians, and the ways to put a lens before it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from dofnerf.camera import Camera
 from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
 from dofnerf.optics.layers import Layers
 from dofnerf.optics.light import Curve
-from dofnerf.rays import lens_points
 from dofnerf.render.base import Model, View, ViewLens
-from dofnerf.render.splats import CLASSIC, Backend, Drawn, Gaussians, Part, Style, draw, from_colour, project, rasterise, tally
+from dofnerf.render.splats import CLASSIC, Backend, Drawn, Gaussians, Style, draw, from_colour, project, rasterise, tally
 from dofnerf.render.splats.parts import lens_parts
 
 Blur = Literal["gaussian", "scatter"]
@@ -135,20 +134,6 @@ class SplatModel(Model):
         else:
             raise ValueError(f"blur must be 'gaussian' or 'scatter', found {blur!r}")
         return View(image, drawn.mean_disparity(), drawn.alpha)
-
-    def exact(self, camera: Camera, lens: ViewLens, points: int = 64, generator: torch.Generator | None = None) -> Tensor:
-        """The image (H, W, 3) of a real lens: the mean light of sharp views from `points` points of it, of any shape.
-
-        Slow, and right at every occlusion. Gradients reach the Gaussians and the lens.
-        """
-        if points < 1:
-            raise ValueError(f"points must be 1 or more, found {points}")
-        gaussians, style = self.gaussians, replace(self.style, light=lens.light)
-        total: Tensor | float = 0.0
-        for x, y in lens_points((1,), points, lens.kernel.blades, lens.kernel.rotation, generator)[0].tolist():
-            drawn = draw(gaussians, camera, lens.aperture, lens.focus_disparity, Part(x, y, 0.0), style)
-            total = total + self._before_background(drawn, lens.light)
-        return to_display(torch.as_tensor(total) / points, lens.light)
 
     def _before_background(self, drawn: Drawn, light: Curve) -> Tensor:
         return drawn.light + (1 - drawn.alpha)[..., None] * to_linear(self.background, light)
