@@ -67,6 +67,8 @@ class LensChanges:
     """Learn each photo's focus, yes or no."""
     search: Switch = None
     """Search for aperture and focus of each photo at the start of the lens's stages."""
+    sharp_first: Switch = None
+    """Before there is a lens, listen to photos where they show detail (splats)."""
     start_blur: Number = None
     """Blur radius in pixels, from one end of the depth range to the other, that photos start with."""
     start_focus: Number = None

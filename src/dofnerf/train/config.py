@@ -66,6 +66,8 @@ class LensLearningConfig:
     """Learn each photo's focus."""
     search: bool = True
     """Start from a search over aperture and focus against each photo; else from constants, as the paper does."""
+    sharp_first: bool = True
+    """Before there is a lens, listen to photos where they show detail: the search then looks at a sharper scene (splats)."""
     start_blur: float = 5.0
     """Blur radius in pixels, from one end of the depth range to the other, of the aperture that photos start with."""
     start_focus: float = 0.5

@@ -22,6 +22,7 @@ from dofnerf.train.data import TrainingData, missed
 from dofnerf.train.methods.base import Group, Method, NotFinite, Outcome, Steps
 from dofnerf.train.methods.growth import Growth
 from dofnerf.train.setting import Setting
+from dofnerf.train.sharpness import local_sharpness
 from dofnerf.train.workers import ALONE, Workers
 
 _FEWEST, _MOST = 10_000, 60_000  # Gaussians, unless asked for
@@ -69,6 +70,8 @@ class SplatSteps(Steps):
         assert isinstance(config.field_config, SplatConfig)
         self.own, self.at = config.field_config, 0
         self.growth = Growth(config.steps.total) if self.own.grow else None
+        to_come = config.lens.search and config.steps.total > config.steps.pinhole_steps
+        self.sharpness = local_sharpness(data.photos) if to_come and config.lens.sharp_first else None
 
     def before(self, step: int, generator: torch.Generator) -> None:
         self.at = step
@@ -87,10 +90,13 @@ class SplatSteps(Steps):
         if not bool(torch.isfinite(off.detach()).all()):
             raise NotFinite("the splats gave a colour that is not a number")
         error = off.square().mean()
+        loss = error
+        if lens is None and self.sharpness is not None:
+            loss = (off.square() * self.sharpness[photo][..., None]).mean()
         if self.growth is not None and self.growth.looks(self.at):
             self.model.blame(camera, lens, off.detach().square().sum(-1))
         photos = None if lens is None else self.data.numbers[photo][None]
-        return Outcome(error, error.detach(), target.shape[0] * target.shape[1], photos)
+        return Outcome(loss, error.detach(), target.shape[0] * target.shape[1], photos)
 
     def after(self, step: int, generator: torch.Generator, adam: torch.optim.Adam) -> None:
         if self.growth is not None and self.growth.due(step):

@@ -1,0 +1,22 @@
+"""Weights of photos by what they show sharp."""
+
+import numpy as np
+import torch
+from scipy.ndimage import gaussian_filter
+
+from dofnerf.train.sharpness import local_sharpness
+
+
+def test_the_sharp_half_of_a_photo_counts_more():
+    noise = np.random.default_rng(0).random((40, 80, 3))
+    soft = gaussian_filter(noise, (2, 2, 0))
+    left, right = noise.copy(), noise.copy()
+    left[:, 40:], right[:, :40] = soft[:, 40:], soft[:, :40]
+    weights = local_sharpness(torch.from_numpy(np.stack([left, right])).float())
+    assert weights.shape == (2, 40, 80) and abs(float(weights.mean()) - 1) < 1e-5
+    assert (weights[0, :, :30] > 20 * weights[1, :, :30]).all() and (weights[1, :, 50:] > 20 * weights[0, :, 50:]).all()
+
+
+def test_flat_photos_count_alike():
+    weights = local_sharpness(torch.full((2, 8, 9, 3), 0.5))
+    assert torch.equal(weights, torch.ones(2, 8, 9))
