@@ -42,7 +42,7 @@ def _conclude(choice: Choice, cells: list[Cell], done: Outcomes, sketch: Sketch)
         "near the mean",
     )
     notes = (
-        "Largest weight: that of the median ray. Largest three: the share of a ray's light from its heaviest sample and the two "
+        "Largest weight: that of the median ray. Largest three: the share of a ray's light from its heaviest sample and the 2 "
         "beside it. Near the mean: the share whose disparity is within 5 % of the scene's range from the ray's mean, where the "
         "blur puts all. Both are means over the rays. Samples of hash crowd where something is, so many share the light there.",
     )
