@@ -25,9 +25,12 @@ from scipy.stats import norm, qmc
 from dofnerf import scenes
 from dofnerf.evaluate.bench.cell import validation
 from dofnerf.evaluate.metrics import psnr
+from dofnerf.optics import Kernel, to_display
+from dofnerf.rays import lens_points
 from dofnerf.render import ViewLens
 from dofnerf.render.splats.model import SplatModel
 from dofnerf.scenes import Scene
+from dofnerf.studio.shot import Opening, exact
 from dofnerf.train import TrainConfig, preset, sharp_oracle, shortened, train, trainer
 from dofnerf.train.data import TrainingData
 from dofnerf.train.methods.splat import SplatMethod
@@ -46,15 +49,14 @@ def drawn(world: SplatModel, scene: Scene, kind: str) -> torch.Tensor:
     photos = []
     for i in scene.train:
         camera, true = scene.camera(i), scene.lens(i)
-        lens = ViewLens(torch.tensor(true.aperture), torch.tensor(1 / true.focus_depth))
+        opening = Opening(Kernel(), world.style.light, 1, VIEWS)
         with torch.no_grad():
             if kind == "per Gaussian":
-                photos.append(world.picture(camera, lens).image)
-            elif kind == "round":
-                photos.append(world.exact(camera, lens, VIEWS, torch.Generator().manual_seed(i)))
-            else:
-                with mock.patch("dofnerf.render.splats.model.lens_points", bell):
-                    photos.append(world.exact(camera, lens, VIEWS))
+                photos.append(world.picture(camera, ViewLens(true.aperture, 1 / true.focus_depth)).image)
+                continue
+            points = bell if kind != "round" else lens_points
+            with mock.patch("dofnerf.studio.shot.lens_points", points):
+                photos.append(to_display(exact(world, camera, true, opening, lambda: None), opening.light))
     return torch.stack(photos).clamp(0, 1)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ("browser",)  # fixtures for tests of pages, in tests/browser.py
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

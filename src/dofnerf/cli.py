@@ -21,8 +21,10 @@ ABOUT = """Blurred photos in; a sharp 3D scene, every photo's lens, and a virtua
 
 Start with the first, then take photos or a picture of your own:
   dofnerf demo
+  dofnerf run PHOTOS
   dofnerf train SCENE --out runs/mine
   dofnerf render runs/mine --focus-at 320,200
+  dofnerf view runs/mine
   dofnerf refocus photo.jpg depth.png --focus-at 320,200
 
 Each VERB explains its flags, with units and examples: dofnerf VERB --help"""
@@ -47,8 +49,12 @@ VERBS = {
     "refocus": Verb("Put a lens in front of a picture with a depth map.", "dofnerf.studio.refocus", "RefocusConfig"),
     "demo": Verb("See it work on the scene in the package, in minutes.", "dofnerf.studio.demo", "DemoConfig"),
     "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
+    "run": Verb("Photos in; scene, lens, report and page out.", "dofnerf.studio.everything", "RunConfig"),
+    "capture": Verb("A folder of photos in, a scene with poses out.", "dofnerf.capture.command", "CaptureConfig"),
     "train": Verb("Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"),
     "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig"),
+    "view": Verb("A run in the browser: orbit, click to focus, turn the lens.", "dofnerf.studio.view", "ViewConfig"),
+    "export": Verb("A page to refocus, layers, points or cameras of a run.", "dofnerf.studio.export", "ExportConfig"),
     "eval": Verb("Say how good a run is: PSNR, SSIM, LPIPS, the lens.", "dofnerf.evaluate.command", "EvalConfig"),
     "bench": Verb("Run one of the paper's experiments.", "dofnerf.evaluate.bench.command", "BenchConfig"),
     "report": Verb("Make a page about a run or an experiment.", "dofnerf.evaluate.report.command", "ReportConfig"),

@@ -215,10 +215,10 @@ def test_refusals_are_one_line_and_leave_nothing(arguments, words, tmp_path, mon
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_the_page_of_an_experiment(bench, chromium, tmp_path):
+def test_the_page_of_an_experiment(bench, browser, tmp_path):
     out = tmp_path / "page.html"
     assert main(["report", str(bench), "--out", str(out)]) == 0
-    page = chromium.new_page(viewport={"width": 390, "height": 844})
+    page = browser.new_page(viewport={"width": 390, "height": 844})
     trouble = []
     page.on("console", lambda message: trouble.append(message.text))
     page.on("pageerror", lambda error: trouble.append(str(error)))

@@ -27,10 +27,10 @@ def report(trained, tmp_path_factory):
 
 
 @pytest.fixture(params=SIZES)
-def opened(request, chromium, report):
+def opened(request, browser, report):
     """The page, with what it complained about and what it asked the network for."""
     width, height = SIZES[request.param]
-    page = chromium.new_page(viewport={"width": width, "height": height})
+    page = browser.new_page(viewport={"width": width, "height": height})
     trouble, asked = [], []
     page.on("console", lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: trouble.append(str(error)))

@@ -9,7 +9,11 @@ import torch
 
 from cameras_around import look_at
 from dofnerf.camera import Camera
-from dofnerf.render.splats import Gaussians
+from dofnerf.optics import to_display, to_linear
+from dofnerf.rays import lens_points
+from dofnerf.render import ViewLens
+from dofnerf.render.splats import Gaussians, Part, draw
+from dofnerf.render.splats.model import SplatModel
 
 
 def camera(width=37, height=29) -> Camera:
@@ -54,3 +58,13 @@ def awkward_gaussians(seen_by: Camera) -> Gaussians:
 
 def learning(gaussians: Gaussians) -> Gaussians:
     return Gaussians(*(tensor.clone().requires_grad_() for tensor in gaussians))
+
+
+def through_points(model: SplatModel, seen_by: Camera, lens: ViewLens, points: int) -> torch.Tensor:
+    """The image (H, W, 3) of a real lens, by the rasteriser's own views from points of it: the mean of their light."""
+    total = torch.zeros(())
+    dice = torch.Generator().manual_seed(0)
+    for x, y in lens_points((1,), points, lens.kernel.blades, lens.kernel.rotation, dice)[0].tolist():
+        drawn = draw(model.gaussians, seen_by, lens.aperture, lens.focus_disparity, Part(x, y, 0.0), model.style)
+        total = total + drawn.light + (1 - drawn.alpha)[..., None] * to_linear(model.background, lens.light)
+    return to_display(total / points, lens.light)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from small_splats import camera, random_gaussians
+from small_splats import camera, random_gaussians, through_points
 
 from dofnerf.camera import Camera
 from dofnerf.optics import Kernel
@@ -55,7 +55,7 @@ def test_aperture_zero_is_the_sharp_view(model, blur):
 def test_a_sharp_edge_hides_the_blur_behind_it(model):
     """Focused on the near wall, a real lens shows its edge sharp. So does blur per Gaussian; scatter lets the far wall in."""
     lens = ViewLens(8.0, 1 / 1.5)
-    exact = model.exact(AHEAD, lens, 16, torch.Generator().manual_seed(0))
+    exact = through_points(model, AHEAD, lens, 16)
     error = {
         blur: (model.picture(AHEAD, lens, blur).image - exact)[6:-6, 6:-6].abs().mean() for blur in ("gaussian", "scatter")
     }
@@ -65,7 +65,7 @@ def test_a_sharp_edge_hides_the_blur_behind_it(model):
 def test_an_edge_out_of_focus_softens(model):
     """Focused on the far wall, the near one's edge turns half transparent over about the width of its blur."""
     lens = ViewLens(8.0, 1 / 6)
-    exact = model.exact(AHEAD, lens, 16, torch.Generator().manual_seed(0))
+    exact = through_points(model, AHEAD, lens, 16)
     images = exact, model.picture(AHEAD, lens).image, model.picture(AHEAD).image
     soft = [((image[16, :, 0] > 0.2) & (image[16, :, 0] < 0.8)).sum() for image in images]
     assert soft[2] <= 2 < soft[1] <= soft[0]  # per Gaussian it is steeper: alphas of opaque ones upon each other do not add
@@ -74,7 +74,7 @@ def test_an_edge_out_of_focus_softens(model):
 def test_more_parts_are_nearer_to_a_real_lens(model):
     for focus in (1.5, 6.0):
         lens = ViewLens(8.0, 1 / focus)
-        exact = model.exact(AHEAD, lens, 256, torch.Generator().manual_seed(0))
+        exact = through_points(model, AHEAD, lens, 256)
         off = [(model.picture(AHEAD, lens, parts=n).image - exact)[6:-6, 6:-6].square().mean() for n in (1, 4, 16)]
         assert off[2] < 0.5 * off[1] < 0.25 * off[0], focus
 
@@ -99,7 +99,7 @@ def test_gradients_reach_the_lens_in_every_way():
         lens = torch.tensor([6.0, 0.3], requires_grad=True)
         shot = ViewLens(lens[0], lens[1], Kernel(blades=5))
         if way == "exact":
-            image = model.exact(seen_by, shot, 3)
+            image = through_points(model, seen_by, shot, 3)
         else:
             image = model.picture(seen_by, shot, *(("gaussian", 3, 4) if way == "parts" else (way,))).image
         model.zero_grad()

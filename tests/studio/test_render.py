@@ -12,6 +12,7 @@ import torch
 from looks import printed
 from PIL import Image
 from small_shots import CAMERA, FAR, FOCAL, HEIGHT, NEAR, WIDTH, card_and_wall, halves, psnr, write_ply, write_run
+from small_splats import through_points
 
 from dofnerf import scenes
 from dofnerf.cli import main
@@ -126,7 +127,7 @@ def test_the_exact_lens_is_that_of_the_models(made):
     through = ViewLens(6.0, 1 / 3.0)
     model = card_and_wall()
     with torch.no_grad():
-        theirs = model.exact(CAMERA, through, 12, torch.Generator().manual_seed(0))
+        theirs = through_points(model, CAMERA, through, 12)
         ours = average_light(exact(model, CAMERA, lens, opening, lambda: None).pow(1 / 2.2)[..., None, :])
     torch.testing.assert_close(ours, theirs, atol=2e-3, rtol=0)
     volume = Run.load(made / "volume").model
@@ -238,3 +239,14 @@ def test_default_places(made, tmp_path, capfd):
     write_run(tmp_path / "run")
     assert main(["render", str(tmp_path / "run")]) == 0
     assert (tmp_path / "run" / "renders" / "view-3.png").is_file()
+
+
+@pytest.mark.parametrize("blades", [0, 5])
+def test_layers_before_splats_come_near_the_exact_lens(render, blades):
+    shown = {}
+    for name, flags in {"exact": ["--lens-samples", 128], "layers": ["--layers", 4], "paper": ["--layers", 1]}.items():
+        lens = ["--aperture", 12, "--focus", FAR, "--blades", blades]
+        render("run", "--view", 3, *lens, *flags, "--out", f"{name}.png")
+        shown[name] = pixels(f"{name}.png")[6:-6, 6:-6]
+    assert psnr(shown["layers"], shown["exact"]) > 33
+    assert psnr(shown["layers"], shown["exact"]) > 2 + psnr(shown["paper"], shown["exact"])

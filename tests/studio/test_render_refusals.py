@@ -121,7 +121,6 @@ BAD = {
     "blades 2": (["wall.ply", "--blades", "2"], ["--blades", "2"]),
     "rotation": (["wall.ply", "--rotation", "inf"], ["--rotation"]),
     "layers 0": (["wall.ply", "--layers", "0"], ["--layers", "0"]),
-    "layers of splats": (["run", "--layers", "4"], ["--layers", "own depth"]),
     "samples": (["wall.ply", "--lens-samples", "-4"], ["--lens-samples", "-4"]),
     "light": (["wall.ply", "--light", "0"], ["--light", "0"]),
     "exposure": (["wall.ply", "--exposure", "nan"], ["--exposure"]),

@@ -32,8 +32,8 @@ class HashConfig:
     """Corners a grid, at most, as a power of two."""
     base: int = 16
     """Cells along a side of the coarsest grid."""
-    finest: int = 512
-    """Cells along a side of the finest."""
+    finest: int = 256
+    """Cells along a side of the finest: about the width of the photos. More learn noise where photos are blurred."""
     width: int = 32
     """Units of the hidden layers."""
     backend: Backend = "auto"

@@ -41,7 +41,7 @@ def read_image(path: Path | str, orient: bool = False) -> np.ndarray:
             raise ValueError(f"{path}: EXR without R, G and B channels (it has {', '.join(sorted(channels)) or 'none'})")
         image = np.stack([channels[c] for c in "RGB"], axis=-1).astype(np.float32)
     elif suffix in IMAGE_SUFFIXES:
-        with _open(path) as picture:
+        with open_picture(path) as picture:
             if orient:
                 picture = ImageOps.exif_transpose(picture)
             if picture.mode.startswith(("I", "F")):  # 16-bit and float greyscale: Pillow's convert would clip
@@ -60,7 +60,7 @@ def image_size(path: Path | str) -> tuple[int, int]:
     """(width, height) from the header alone."""
     if is_linear(path):
         return read_image(path).shape[1::-1]
-    with _open(Path(path), load=False) as picture:
+    with open_picture(Path(path), load=False) as picture:
         return picture.size
 
 
@@ -86,7 +86,7 @@ def read_map(path: Path | str) -> tuple[np.ndarray, float]:
             raise ValueError(f"{path}: EXR without a Z, Y or R channel (it has {', '.join(sorted(channels))})")
         array, full = channels[name], 1.0
     elif suffix in MAP_SUFFIXES:
-        with _open(path) as picture:
+        with open_picture(path) as picture:
             if picture.mode in ("RGB", "RGBA", "P", "LA"):
                 picture = picture.convert("RGB")
                 bands = np.asarray(picture)
@@ -181,7 +181,7 @@ def _umask() -> int:
 
 
 @contextlib.contextmanager
-def _open(path: Path, load: bool = True) -> Iterator[Image.Image]:
+def open_picture(path: Path, load: bool = True) -> Iterator[Image.Image]:
     """Pillow's image, decoded; every way a file can be bad becomes one line."""
     try:
         with warnings.catch_warnings():

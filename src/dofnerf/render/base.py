@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from dofnerf.camera import Camera
 from dofnerf.optics import Kernel
+from dofnerf.optics.layers import Layers, split_layers
 from dofnerf.optics.light import Curve
 from dofnerf.optics.thin_lens import coc_radius_from_disparity
 
@@ -53,3 +54,12 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def view(self, camera: Camera, lens: ViewLens | None = None) -> View:
         """The picture that a camera takes, sharp or through a lens, on the model's device; without gradients."""
+
+    def layers(self, camera: Camera, count: int) -> tuple[View, Layers]:
+        """The sharp view, and the same cut into `count` layers by depth, the farthest first; without gradients.
+
+        `optics.scatter_layers` puts any lens before them, without asking the model again. A model that can say what near things
+        hide does so; this one guesses from what is around.
+        """
+        sharp = self.view(camera)
+        return sharp, split_layers(sharp.image, sharp.disparity, count)

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from dofnerf.camera import Camera
 from dofnerf.fields import FieldKind
 from dofnerf.fields.density_grid import DensityGrid
+from dofnerf.optics.layers import Layers
 from dofnerf.rays import Rays, Space, guided, importance, merge, samples_between, stratified
 from dofnerf.rays.samples import SPREAD
 from dofnerf.render.base import Model, View, ViewLens
-from dofnerf.render.view import render_view
+from dofnerf.render.view import march, render_view
 from dofnerf.render.volume import Concentrated, Shaded, concentrate, ray_weights, thickness_of
 
 BEHIND = 0.5  # samples anywhere, for each one where the grid sees something
@@ -96,6 +97,12 @@ class VolumeModel(Model):
 
     def view(self, camera: Camera, lens: ViewLens | None = None) -> View:
         return render_view(self, camera, lens)
+
+    def layers(self, camera: Camera, count: int) -> tuple[View, Layers]:
+        sharp, layers = march(self, camera, count)
+        if layers is None:
+            layers = Layers(sharp.colour[None], torch.ones_like(sharp.alpha)[None], sharp.disparity[None])
+        return View(sharp.colour, sharp.disparity, sharp.alpha), layers
 
     def refresh(self, share: float = 1.0, generator: torch.Generator | None = None) -> None:
         """Bring the density grid up to date, a random `share` of its cells; to be called now and then while training."""

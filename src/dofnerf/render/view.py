@@ -9,6 +9,7 @@ from torch import Tensor
 
 from dofnerf.camera import Camera
 from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
+from dofnerf.optics.layers import Layers
 from dofnerf.optics.light import Curve
 from dofnerf.rays import Rays, camera_rays, lens_points, lens_rays, pixel_centres, stack_cameras
 from dofnerf.render.base import View, ViewLens
@@ -23,25 +24,32 @@ CHUNK = 8192  # rays whose samples are in memory at once
 @torch.no_grad()
 def render_view(model: VolumeModel, camera: Camera, lens: ViewLens | None = None, chunk: int = CHUNK) -> View:
     """The picture that a camera takes, sharp or through a lens; memory grows with `chunk`, not with the picture."""
-    rays = camera_rays(camera, next(model.parameters()).device).reshape(-1)
-    layered = lens is not None and lens.layers > 1
-    edges = layer_edges(model.space.near, model.space.far, lens.layers if lens else 1).to(rays.origins.device)
-    sharp_parts, layer_parts = [], []
-    for first in range(0, len(rays.origins), chunk):
-        shaded = model.shade(rays.pick(slice(first, first + chunk)), only_last=True, behind=layered)[-1]
-        sharp_parts.append(concentrate(shaded))
-        if layered:
-            layer_parts.append(concentrate_layers(shaded, edges))
-    size = camera.height, camera.width
-    sharp = Concentrated(*(torch.cat(part).unflatten(0, size) for part in zip(*sharp_parts, strict=True)))
+    sharp, layers = march(model, camera, lens.layers if lens else 1, chunk)
     if lens is None:
         image = sharp.colour
-    elif layered:
-        colour, alpha, disparity = (torch.cat(part, dim=1).unflatten(1, size) for part in zip(*layer_parts, strict=True))
-        image = scatter_layers(colour, alpha, lens.coc_radius(disparity), lens.kernel, lens.light)
+    elif layers is not None:
+        image = scatter_layers(layers.colour, layers.alpha, lens.coc_radius(layers.disparity), lens.kernel, lens.light)
     else:
         image = put_lens(sharp.colour, sharp, lens)
     return View(image, sharp.disparity, sharp.alpha)
+
+
+@torch.no_grad()
+def march(model: VolumeModel, camera: Camera, count: int = 1, chunk: int = CHUNK) -> tuple[Concentrated, Layers | None]:
+    """All that the field says to a camera, (H, W) of it: concentrated, and for a `count` above 1 in layers of depth too."""
+    rays = camera_rays(camera, next(model.parameters()).device).reshape(-1)
+    edges = layer_edges(model.space.near, model.space.far, count).to(rays.origins.device)
+    sharp_parts, layer_parts = [], []
+    for first in range(0, len(rays.origins), chunk):
+        shaded = model.shade(rays.pick(slice(first, first + chunk)), only_last=True, behind=count > 1)[-1]
+        sharp_parts.append(concentrate(shaded))
+        if count > 1:
+            layer_parts.append(concentrate_layers(shaded, edges))
+    size = camera.height, camera.width
+    sharp = Concentrated(*(torch.cat(part).unflatten(0, size) for part in zip(*sharp_parts, strict=True)))
+    if count == 1:
+        return sharp, None
+    return sharp, Layers(*(torch.cat(part, dim=1).unflatten(1, size) for part in zip(*layer_parts, strict=True)))
 
 
 def put_lens(colour: Tensor, at: Concentrated, lens: ViewLens) -> Tensor:

@@ -16,7 +16,7 @@ from dofnerf.scenes import colmap, lightfield, llff, transforms, triplets
 from dofnerf.scenes.colmap_model import find_model
 from dofnerf.scenes.export import plain_stems, write_transforms
 from dofnerf.scenes.origin import PACKAGED, Origin
-from dofnerf.scenes.overview import describe, write_contact_sheet
+from dofnerf.scenes.overview import describe, describe_photos, write_contact_sheet
 from dofnerf.scenes.protocol import GridOptions, ReadOptions, assemble
 from dofnerf.scenes.scene import Frame, Lens, Points, Scene, Viewpoint, Visible
 from dofnerf.scenes.splats import Splats, read_splats, write_splats
@@ -95,6 +95,7 @@ __all__ = [
     "Visible",
     "demo",
     "describe",
+    "describe_photos",
     "detect",
     "load",
     "load_again",

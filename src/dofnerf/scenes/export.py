@@ -46,6 +46,10 @@ def write_transforms(
     if scene.points is not None:
         write_ply(folder / POINTS, scene.points)
         data["ply_file_path"] = POINTS
+    if scene.metres is not None:
+        data["metres"] = scene.metres
+    if scene.notes:
+        data["notes"] = list(scene.notes)
     data["train_filenames"] = [entries[i]["file_path"] for i in scene.train]
     # Nerfstudio wants both; we hold out one set.
     data["val_filenames"] = data["test_filenames"] = [entries[i]["file_path"] for i in scene.test]
@@ -68,6 +72,8 @@ def _entry(scene: Scene, i: int, name: str, shared: dict[str, float]) -> dict[st
     for key, lens in (("lens", frame.lens), ("near_lens", frame.near_lens), ("far_lens", frame.far_lens)):
         if lens is not None:
             entry[key] = plain_lens(lens)
+    if frame.exif:
+        entry["exif"] = frame.exif.plain()
     if frame.bounds is not None:
         entry["near"], entry["far"] = frame.bounds
     if frame.seen is not None and scene.points is not None:

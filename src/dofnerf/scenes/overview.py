@@ -26,10 +26,26 @@ def describe(scene: Scene) -> str:
         ("held out", ", ".join(map(str, scene.test)) or "none"),
         ("cameras", _cameras(scene)),
         ("points", _points(scene)),
+        ("unit", "" if scene.metres is None else f"{scene.metres:.4g} m"),
+        ("exif", _exif(scene)),
         ("lens", _lenses([lens for lens in map(scene.lens, range(len(scene))) if lens])),
         *(("note", note) for note in scene.notes),
     ]
     return "\n".join(lines + [f"  {label:<9} {text}" for label, text in facts if text])
+
+
+def describe_photos(scene: Scene) -> str:
+    """A line a photo: how many sparse points it sees, how far off they are, and from where to where its depth reaches."""
+    lines = []
+    wide = max(len(Path(frame.name).stem[:32]) for frame in scene.frames)
+    for i, frame in enumerate(scene.frames):
+        seen = scene.visible(i)
+        facts = [f"{len(seen.ids)} points, {seen.error.mean():.2f} px off"] if len(seen.ids) else []
+        facts += ["depth {:.4g} to {:.4g}".format(*frame.bounds)] if frame.bounds else []
+        facts += [f"f/{frame.exif.f_number:g}"] if frame.exif and frame.exif.f_number else []
+        facts += ["held out"] if i in scene.test else []
+        lines.append(f"  {i:>4}  {Path(frame.name).stem[:32]:<{wide}}  {', '.join(facts)}")
+    return "\n".join(lines)
 
 
 def write_contact_sheet(scene: Scene, path: Path | str) -> None:
@@ -58,7 +74,9 @@ def write_contact_sheet(scene: Scene, path: Path | str) -> None:
         _plot_cameras(axes(WIDE - (2 - k) * (PLOT + 0.4) + 0.4 - GAP, TITLE, PLOT, PLOT), scene, label, which)
     for k, i in enumerate(shown):
         image, held_out = scene.photo(i), i in scene.test
-        label = f"{i}  {Path(scene.frames[i].name).stem[:22]}" + ("  test" if held_out else "")
+        reach = scene.frames[i].bounds
+        label = f"{i}  {Path(scene.frames[i].name).stem[:16]}" + ("  test" if held_out else "")
+        label += f"  {reach[0]:.3g}–{reach[1]:.3g}" if reach else ""
         place = axes(
             GAP + k % COLUMNS * (thumb + GAP), tall - step * (rows - k // COLUMNS) + LABEL, thumb, thumb * height / width
         )
@@ -164,8 +182,16 @@ def _points(scene: Scene) -> str:
     error = np.concatenate([view.error for view in views])
     median, most = np.percentile(error, [50, 90])
     return (
-        f"{len(scene.points)}; a photo sees {_span(counts)}; reprojection error {median:.2f} px (median), 90 % below {most:.2f}"
+        f"{len(scene.points)}; a photo sees {_span(counts)}; reprojection error {error.mean():.2f} px (mean), "
+        f"{median:.2f} (median), 90 % below {most:.2f}"
     )
+
+
+def _exif(scene: Scene) -> str:
+    """What cameras wrote down: f-numbers, and how many photos share each."""
+    numbers = [frame.exif.f_number for frame in scene.frames if frame.exif and frame.exif.f_number]
+    values, counts = np.unique(numbers, return_counts=True)
+    return ", ".join(f"f/{value:g} ({count})" for value, count in zip(values, counts, strict=True))
 
 
 def _lenses(lenses: list[Lens]) -> str:

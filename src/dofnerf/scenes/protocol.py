@@ -69,6 +69,7 @@ class Found:
     points: Points | None = None
     test_names: frozenset[str] | None = None
     notes: tuple[str, ...] = ()
+    metres: float | None = None
 
 
 def assemble(found: Found, options: ReadOptions) -> Scene:
@@ -84,7 +85,8 @@ def assemble(found: Found, options: ReadOptions) -> Scene:
     train = tuple(i for i in range(len(frames)) if i not in set(test))
     if not train:
         raise ValueError(f"{found.name}: all {len(frames)} views are held out, none is left to train on")
-    return Scene(found.name, found.format, tuple(frames), found.near, found.far, train, test, found.points, found.notes)
+    whole = found.points, found.notes, found.metres
+    return Scene(found.name, found.format, tuple(frames), found.near, found.far, train, test, *whole)
 
 
 def scaled(frame: Frame, width: int, height: int) -> Frame:

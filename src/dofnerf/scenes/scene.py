@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dofnerf.camera import Camera
+from dofnerf.scenes.exif import Exif
 from dofnerf.scenes.source import Source
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Frame:
     """One view. `photo` trains, taken with `lens`; `sharp`, `near`, `far` show the same view with other lenses.
 
     `bounds` is this view's depth range; `seen` (N,) are indices into the scene's points, `seen_error` (N,) their
-    reprojection errors in pixels of this photo.
+    reprojection errors in pixels of this photo; `exif` is what the camera wrote down, where the scene's file says it.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Frame:
     bounds: tuple[float, float] | None = None
     seen: np.ndarray | None = None
     seen_error: np.ndarray | None = None
+    exif: Exif | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class Scene:
     """Frames of one size with depth range `near` to `far`; `train` and `test` are indices into `frames`. `origin` says where it
     was read, if it was.
 
+    `metres` is the length of one scene unit, where known.
     Pictures load on first use and stay in a bounded cache: treat the arrays as read-only.
     """
 
@@ -109,6 +112,7 @@ class Scene:
     test: tuple[int, ...]
     points: Points | None = None
     notes: tuple[str, ...] = ()
+    metres: float | None = None
     origin: Origin | None = None
     _cache: OrderedDict[Source, np.ndarray] = field(default_factory=OrderedDict, repr=False, compare=False)
 

@@ -17,6 +17,7 @@ from dofnerf.pictures import is_linear, read_image, read_map
 
 # Light adds up, so sizes change in linear light.
 GAMMA = 2.2
+_LIGHT = (np.arange(256, dtype=np.float32) / 255) ** np.float32(GAMMA)  # of a byte
 
 
 class Source(Protocol):
@@ -91,14 +92,15 @@ class Resized:
 
 
 def resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Photo (H, W, 3) by an antialiased Lanczos filter in linear light; map (H, W) by the nearest pixel."""
+    """Photo (H, W, 3), floats or bytes, by an antialiased Lanczos filter in linear light; map (H, W) by the nearest pixel."""
     if image.shape[:2] == (height, width):
-        return image
+        return image if image.dtype != np.uint8 else image.astype(np.float32) / 255
     if image.ndim == 2:
         return np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.NEAREST))
     bands = []
     for c in range(image.shape[2]):
-        light = Image.fromarray(image[..., c] ** np.float32(GAMMA))
+        band = image[..., c]
+        light = Image.fromarray(_LIGHT[band] if band.dtype == np.uint8 else band ** np.float32(GAMMA))
         bands.append(np.asarray(light.resize((width, height), Image.Resampling.LANCZOS)))
     return np.clip(np.stack(bands, axis=-1), 0, 1) ** np.float32(1 / GAMMA)
 

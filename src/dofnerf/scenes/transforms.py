@@ -18,6 +18,7 @@ import numpy as np
 from dofnerf.camera import Camera
 from dofnerf.pictures import image_size
 from dofnerf.scenes.distortion import Distortion, Undistorted, straighten
+from dofnerf.scenes.exif import Exif
 from dofnerf.scenes.guard import bounds, inside, number, pose, read_array, read_json, shown
 from dofnerf.scenes.ply import read_ply
 from dofnerf.scenes.protocol import Found, ReadOptions, magnified
@@ -60,7 +61,9 @@ def read(path: Path, options: ReadOptions) -> Found:
     frames, (near, far), notes = with_bounds(frames, points, whole, str(files[0]))
     frozen = None if test is None else frozenset(test)
     width = frames[0].camera.width
-    return Found(root.resolve().name, "transforms.json", frames, near, far, width, points, frozen, notes)
+    notes += _notes(files[0], data)
+    metres = None if data.get("metres") is None else number(data["metres"], f"{files[0]}: metres", positive=True)
+    return Found(root.resolve().name, "transforms.json", frames, near, far, width, points, frozen, notes, metres)
 
 
 def read_viewpoints(file: Path, data: dict[str, Any]) -> list[Viewpoint]:
@@ -132,6 +135,7 @@ class _Entry:
             bounds=None if given == (None, None) else bounds(*given, self.where),
             seen=seen,
             seen_error=None if error is None else error * ratio,
+            exif=self._exif(),
         )
 
     def viewpoint(self, unnamed: str) -> Viewpoint:
@@ -229,6 +233,10 @@ class _Entry:
         at_infinity = focus is None or focus == math.inf
         return Lens(aperture, math.inf if at_infinity else number(focus, f"{where}: focus_depth", positive=True))
 
+    def _exif(self) -> Exif | None:
+        value = self.entry.get("exif")
+        return (Exif.from_plain(value) or None) if isinstance(value, dict) else None
+
     def _seen(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         if self.entry.get("visible_file_path") is None:
             return None, None
@@ -247,6 +255,13 @@ def _points(root: Path, file: Path, data: dict[str, Any]) -> Points | None:
     if not path.is_file():
         raise ValueError(f"{file}: {key}: the file {shown(data[key])} is missing")
     return read_ply(path)
+
+
+def _notes(file: Path, data: dict[str, Any]) -> tuple[str, ...]:
+    notes = data.get("notes") or []
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise ValueError(f"{file}: notes: expected a list of lines, found {shown(notes)}")
+    return tuple("".join(c if c.isprintable() else " " for c in note)[:300] for note in notes[:50])
 
 
 def _listed_split(file: Path, data: dict[str, Any], frames: list[Frame]) -> set[str] | None:

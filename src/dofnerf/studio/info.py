@@ -16,7 +16,7 @@ Format = Literal["auto", "transforms", "triplets", "llff", "colmap", "lightfield
 
 @dataclass(frozen=True)
 class InfoConfig:
-    """Say what a scene is, and draw a sheet with its photos and its cameras.
+    """Say what a scene and each of its photos is, and draw a sheet with its photos, its cameras and its sparse points.
 
     For example:
       dofnerf info fern --downscale 8
@@ -39,7 +39,8 @@ def run(config: InfoConfig) -> Path:
     scene = scenes.load(config.path, format=config.format, options=config.reading)
     sheet = config.sheet or default_sheet(config.path, scene.name)
     check_file("--sheet", sheet, (".png", ".jpg"))
-    print(scenes.describe(scene), flush=True)
+    print(scenes.describe(scene))
+    print(scenes.describe_photos(scene), flush=True)
     scenes.write_contact_sheet(scene, sheet)
     print(f"wrote {sheet}")
     return sheet

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from dofnerf.scenes import Viewpoint
+from dofnerf.studio.film_config import FilmConfig
 from dofnerf.studio.lens_config import FocusConfig
 from dofnerf.studio.shot_config import LAYERS, ShotConfig
 from dofnerf.studio.shot_files import ShotFiles, ShotFilesConfig
@@ -35,6 +36,7 @@ class RenderConfig:
       dofnerf render runs/mine --aperture 12 --focus 2.5 --lens-samples 256 --format exr --depth exr
       dofnerf render garden.ply --fstop 1.8 --focus 3.2                f/1.8 on full frame, if a scene unit is a metre
       dofnerf render garden.ply --camera cameras.json --view 0 --fstop 1.8 --focus-at 640,400 --blades 6
+      dofnerf render runs/mine --path orbit --fstop 2 --out orbit.mp4  a film; --rack-focus, --keyframes and others make one too
       dofnerf render garden.ply --eye 0,-1,-4 --look-at 0,0,0 --fov 40 --width 1280 --height 720 --out garden.png
     """
 
@@ -43,6 +45,7 @@ class RenderConfig:
     viewpoint: ViewpointConfig = field(default_factory=ViewpointConfig)
     shot: ShotConfig = field(default_factory=ShotConfig)
     focus: FocusConfig = field(default_factory=FocusConfig)
+    film: FilmConfig = field(default_factory=FilmConfig)
     splat_file: SplatFileConfig = field(default_factory=SplatFileConfig)
     files: ShotFilesConfig = field(default_factory=ShotFilesConfig)
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -54,7 +57,9 @@ class RenderConfig:
         self.viewpoint.check(for_file)
         self.shot.check_all(self.focus)
         self.splat_file.check(for_file)
-        self.files.check()
+        self.film.check(self.shot, self.focus, self.files)
+        if not self.film.asked:
+            self.files.check()
         if for_file and self.shot.as_shot and self.viewpoint.camera is None:
             raise ValueError(
                 "--as-shot: a .ply knows no lens; give --camera with frames that name one, or --aperture or --fstop"
@@ -64,8 +69,10 @@ class RenderConfig:
 def run(config: RenderConfig) -> list[Path]:
     """Render as the config says, telling on the way; returns the pictures that were written."""
     config.check()
-    subject = open_subject(config)
+    subject = open_subject(config.source, config.splat_file, config.device)
     views = config.viewpoint.viewpoints(subject, config.shot.as_shot)
+    if config.film.asked:
+        return [shoot_film(config, subject, views[0])]
     out = config.files.out or default_out(config.source, len(views), config.files.format)
     inputs = [path for path in (config.source, config.viewpoint.camera) if path is not None]
     files = ShotFiles(config.files, out, [view.name for view in views], inputs)
@@ -83,24 +90,20 @@ def run(config: RenderConfig) -> list[Path]:
     return written
 
 
-def open_subject(config: RenderConfig) -> Subject:
+def open_subject(source: Path, splat_file: SplatFileConfig, device: str) -> Subject:
     """What is to be rendered, on its device."""
     from dofnerf.train.trainer import choose_device
 
-    device = str(choose_device(config.device))
-    if is_splat_file(config.source):
-        return open_file(config.source, config.splat_file, device)
-    return open_run(config.source, device)
+    where = str(choose_device(device))
+    return open_file(source, splat_file, where) if is_splat_file(source) else open_run(source, where)
 
 
 def opening_of(shot: ShotConfig, subject: Subject) -> Opening:
     """How blur is made before this subject."""
     from dofnerf.studio.shot import Opening
 
-    if shot.layers is not None and not subject.layered:
-        raise ValueError("--layers: splats that mix as light are blurred each by its own depth, without layers; leave it away")
     light = subject.light if shot.light is None else shot.light
-    return Opening(shot.kernel(), light, shot.layers or LAYERS, shot.lens_samples)
+    return Opening(shot.kernel(), light, shot.layers or LAYERS, shot.lens_samples, cut=shot.layers is not None)
 
 
 def shoot(
@@ -138,6 +141,23 @@ def shoot(
     if lens is None:
         return path, why
     return path, f"aperture {lens.aperture:.4g}, focus {lens.focus_depth:.4g}: {why}"
+
+
+def shoot_film(config: RenderConfig, subject: Subject, base: Viewpoint) -> Path:
+    """A film that begins at a view; returns its file."""
+    from dofnerf.studio import film
+
+    opening_of(config.shot, subject)
+    folder = config.source if config.source.is_dir() else config.source.parent
+    out = config.files.out or folder / "films" / f"{config.film.path or 'film'}.mp4"
+    print(f"scene    {subject.words}", flush=True)
+    moments = film.settle(config, subject, base)
+    size = f"{moments[0].view.camera.width} × {moments[0].view.camera.height}"
+    print(f"film     {len(moments)} frames of {size} at {config.film.fps:g} a second", flush=True)
+    with progress_bar(len(moments)) as (tick, say):
+        film.shoot(config, subject, moments, out, lambda: tick(1))
+        say(f"wrote    {out}")
+    return out
 
 
 def default_out(source: Path, count: int, form: str | None) -> Path:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
+from dofnerf.optics import coc_radius_from_disparity, scatter_layers
 from dofnerf.optics.aperture import Kernel
 from dofnerf.optics.light import Curve, to_linear
 from dofnerf.rays import lens_points
@@ -28,22 +29,29 @@ FAINT = 0.02  # alpha below which there is nothing: a silhouette's thin edge bel
 
 
 class Opening(NamedTuple):
-    """What does not change from view to view: the aperture's shape, the light curve, and how blur is made."""
+    """What does not change from view to view: the aperture's shape, the light curve, and how blur is made: `samples` views from
+    all over the lens; else in `layers`, by all means if `cut`, or in a way of its own that the model has."""
 
     kernel: Kernel
     light: Curve
     layers: int
     samples: int
+    cut: bool = False
 
 
 def sharp_picture(model: Model, camera: Camera) -> tuple[View, RGBD]:
     """All in focus: as the model shows it, and as a picture with depth to focus on."""
     view = model.view(camera)
+    return view, picture_with_depth(view)
+
+
+def picture_with_depth(view: View) -> RGBD:
+    """A sharp view as a picture with depth to focus on; refuses what is not made of numbers."""
     if not bool(torch.isfinite(view.image).all() & torch.isfinite(view.disparity).all()):
         raise ValueError("the picture is not made of numbers: what was trained is damaged, or fell apart; train it again")
     disparity = torch.where(view.alpha < FAINT, 0.0, view.disparity.clamp(min=0))
-    image, depths, holes = (part.cpu().numpy() for part in (view.image, disparity, view.alpha < SEEN))
-    return view, RGBD(image, depths, holes)
+    image, depths, holes = (part.detach().cpu().numpy() for part in (view.image, disparity, view.alpha < SEEN))
+    return RGBD(image, depths, holes)
 
 
 def photograph(
@@ -63,6 +71,11 @@ def photograph(
     if flat is not None:
         virtual = VirtualLens(flat, opening.kernel, opening.light, opening.layers)
         light = virtual.shown(virtual.photograph(lens.aperture, 1 / lens.focus_depth), linear=True)
+    elif opening.cut:
+        _, cut = model.layers(camera, opening.layers)
+        radius = coc_radius_from_disparity(cut.disparity, lens.aperture, 1 / lens.focus_depth)
+        image = scatter_layers(cut.colour, cut.alpha, radius, opening.kernel, opening.light)
+        light = to_linear(image, opening.light).cpu().numpy()
     else:
         through = ViewLens(lens.aperture, 1 / lens.focus_depth, opening.kernel, opening.layers, opening.light)
         light = to_linear(model.view(camera, through).image, opening.light).cpu().numpy()

@@ -61,13 +61,6 @@ class Subject:
     splats: Splats | None = None
     flat: bool = False
 
-    @property
-    def layered(self) -> bool:
-        """Whether its blur comes in layers; splats that mix as light are blurred each by its own depth."""
-        from dofnerf.render.splats.model import SplatModel
-
-        return self.flat or not isinstance(self.model, SplatModel)
-
 
 def is_splat_file(source: Path) -> bool:
     """Whether the source is a .ply rather than a run; refuses what is neither."""

@@ -28,9 +28,10 @@ from dofnerf import scenes
 from dofnerf.pictures import write_image, write_map
 from dofnerf.scenes import Frame, Lens, Scene
 from dofnerf.scenes.export import stems
+from dofnerf.scenes.making import claim, tracker
 from dofnerf.scenes.source import DepthFile, PictureFile, Source
 from dofnerf.synth.disparity import DisparityConfig, disparities
-from dofnerf.synth.folder import claim, fingerprint, tracker
+from dofnerf.synth.folder import RECORD, fingerprint
 
 if TYPE_CHECKING:
     from dofnerf.optics.layers import Layers
@@ -150,7 +151,7 @@ def run(config: BlurConfig) -> Path:
     settings = asdict(replace(config, scene=Path(), out=Path())) | {"scene": fingerprint(source)}
     settings.pop("out")
     settings["depth"]["maps"] = None if config.depth.maps is None else config.depth.maps.resolve().name
-    claim(config.out, config.scene, "dofnerf synth blur", settings)
+    claim(config.out, RECORD, config.scene, "dofnerf synth blur", settings)
     print(f"scene    {source.describe()}")
     print(f"depth    from {words}", flush=True)
 

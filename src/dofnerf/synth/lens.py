@@ -17,7 +17,8 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.pictures import write_image, write_json, write_map
-from dofnerf.synth.folder import claim, tracker
+from dofnerf.scenes.making import claim, tracker
+from dofnerf.synth.folder import RECORD
 from dofnerf.synth.layouts import LAYOUTS, make_layout
 from dofnerf.synth.materials import Layout
 from dofnerf.synth.raytrace import RayTracer
@@ -44,8 +45,6 @@ class LensSceneConfig:
     """How wide the lens is, against the layout's own (1 gives up to 8 pixels of blur at 252 pixels width)."""
     samples: int = 256
     """Light paths per pixel: noise falls with the square root, time grows in proportion."""
-    lens_samples: int = 1
-    """How many times as many for a photo through the lens: grain that a sharp picture hides among its detail shows in blur."""
     suffix: Literal[".png", ".jpg"] = ".png"
     """Picture format."""
     depth: bool = True
@@ -63,8 +62,6 @@ class LensSceneConfig:
             raise ValueError(f"size must be (width, height) from 8 to 8192 pixels each, not {self.size}")
         if not 1 <= self.samples <= 1_000_000:
             raise ValueError(f"samples must be from 1 to 1000000, not {self.samples}")
-        if not 1 <= self.lens_samples <= 1000:
-            raise ValueError(f"lens_samples must be from 1 to 1000, not {self.lens_samples}")
         if not (np.isfinite(self.blur) and self.blur > 0.0):
             raise ValueError(f"blur must be a number above 0, not {self.blur}")
         if self.seed < 0:
@@ -95,7 +92,7 @@ def make_lens_scene(out: Path | str, config: LensSceneConfig | None = None, prog
     layout = make_layout(config.layout, config.seed)
     settings = asdict(config) | {"layout_digest": _digest(layout)}
     settings.pop("variant")  # the same picture, but for noise
-    claim(out, None, "dofnerf synth lens", settings)
+    claim(out, RECORD, None, "dofnerf synth lens", settings)
     cameras, shots = plan(config, layout)
     tracer: RayTracer | None = None
     steps: list[Shot | int] = [*shots, *range(len(cameras) if config.depth else 0)]
@@ -136,8 +133,7 @@ def take(tracer: RayTracer, camera: Camera, shot: Shot, config: LensSceneConfig)
     """The picture of one shot in display space, (H, W, 3) float32 0..1."""
     kind = ("sharp", "near", "far", "photo").index(shot.kind)
     seed = np.random.SeedSequence([config.seed, shot.view, kind]).generate_state(1)[0]
-    samples = config.samples * (1 if shot.lens is None else config.lens_samples)
-    linear = tracer.photo(camera, shot.lens, samples, int(seed))
+    linear = tracer.photo(camera, shot.lens, config.samples, int(seed))
     return np.clip(linear, 0.0, 1.0) ** (1.0 / DISPLAY_GAMMA)
 
 

@@ -13,7 +13,8 @@ from typing import Annotated
 import tyro
 
 from dofnerf import scenes
-from dofnerf.synth.folder import claim, fingerprint, tracker
+from dofnerf.scenes.making import claim, tracker
+from dofnerf.synth.folder import RECORD, fingerprint
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def run(config: LightfieldConfig) -> Path:
     """Make the scene, telling on the way; returns the path of its transforms.json."""
     scene = scenes.load(config.grid, format="lightfield", width=config.width, mix="near-far", grid=config.lens)
     settings = {"width": config.width, **asdict(config.lens), "grid": fingerprint(scene)}
-    claim(config.out, config.grid, "dofnerf synth lightfield", settings)
+    claim(config.out, RECORD, config.grid, "dofnerf synth lightfield", settings)
     print(scenes.describe(scene), flush=True)
     target = scenes.write_transforms(scene, config.out, resume=True, track=tracker("average"))
     print(f"wrote    {config.out}")

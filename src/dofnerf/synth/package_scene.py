@@ -2,7 +2,7 @@
 
 OUT/demo_scene becomes `src/dofnerf/scenes/demo_scene`: 24 views of the tabletop as JPEG triplets, with sparse points that
 are triangulated from the blurred training photos. OUT/demo becomes `src/dofnerf/pictures/demo`: one larger sharp picture
-with its depth, for trying the lens without any training. Takes about an hour and a half on two cores; can be stopped and resumed.
+with its depth, for trying the lens without any training. Takes about half an hour on two cores; can be stopped and resumed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dofnerf.synth.points import add_points
 from dofnerf.synth.raytrace import RayTracer
 from dofnerf.synth.rig import middle_view
 
-DEMO = LensSceneConfig(views=24, size=(252, 168), seed=0, samples=128, lens_samples=4, suffix=".jpg", depth=False)
+DEMO = LensSceneConfig(layout="tabletop", views=24, size=(252, 168), seed=0, samples=128, suffix=".jpg", depth=False)
 PICTURE_SIZE = (504, 336)
 # Integer depth steps per scene unit: 1/1000 unit each, so 65 units at the most fit into 16 bits.
 DEPTH_STEPS = 1000

@@ -96,7 +96,8 @@ def _compare(tensors: dict[str, torch.Tensor], config: TrainConfig, setting: Set
         if name not in tensors or tuple(tensors[name].shape) != shape:
             found = tuple(tensors[name].shape) if name in tensors else "none"
             raise ValueError(f"{name} should have shape {shape}, found {found}")
-    if not len(setting.focal) == len(setting.f_numbers) == len(setting.groups) == count:
+    apertures = len(setting.apertures) or count
+    if not len(setting.focal) == len(setting.f_numbers) == len(setting.groups) == apertures == count:
         raise ValueError(f"{count} photos, but not as many focal lengths, f-numbers and groups")
 
 

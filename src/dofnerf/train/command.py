@@ -94,7 +94,7 @@ class SplatChanges:
     """Changes to the preset: splats only."""
 
     splats: Count = None
-    """How many Gaussians in all."""
+    """How many Gaussians in all (0: half as many as a photo has pixels, 10 000 to 60 000)."""
     degree: Count = None
     """Degree of the spherical harmonics by which colour depends on direction: 0, 1 or 2."""
     blur: Annotated[Blur | None, _AS_PRESET] = None

@@ -72,8 +72,8 @@ class LensLearningConfig:
     """Where photos start to be focused: 0 at the far end of the range of disparities, 1 at the near end."""
     refits: tuple[float, ...] = (0.15, 0.4)
     """Search again after these shares of the steps with a lens."""
-    search_width: int = 128
-    """Pixels across of the pictures that the search compares."""
+    search_width: int = 256
+    """Pixels across, at the most, of the pictures that the search compares: half as many as the photos have, or 128."""
     lens_rate: float = 0.01
     """Adam's rate for the lens, in logits of the bounded values; falls to a tenth."""
     only_sampled: bool = True

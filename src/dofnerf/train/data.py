@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from dofnerf.camera import Camera
+from dofnerf.optics import aperture_from_f_number
 from dofnerf.rays import CameraStack, Rays, pixel_rays, stack_cameras
 from dofnerf.scenes import Scene
+from dofnerf.scenes.exif import read_exif
 from dofnerf.train.config import Sharing
 
-_EXIF, _F_NUMBER = 0x8769, 0x829D
 _WHITE = 0.995  # of a photo: cut off there
 
 
@@ -91,22 +91,30 @@ def missed(shown: Tensor, photo: Tensor) -> Tensor:
 
 
 def f_numbers(scene: Scene) -> list[float | None]:
-    """The f-number that each training photo's EXIF names, where it does; a smaller copy's is that of its original."""
-    found = []
+    """The f-number that each training photo's EXIF names, where it does: in the scene's file, in the photo, or, for a smaller
+    copy, in its original."""
+    found: list[float | None] = []
     for i in scene.train:
-        path = Path(scene.frames[i].photo.label)
+        told, path = scene.frames[i].exif, Path(scene.frames[i].photo.label)
+        if told is not None and told.f_number is not None:
+            found.append(told.f_number)
+            continue
         originals = path.parent.parent.glob(f"images/{glob.escape(path.stem)}.*") if path.parent.name[:7] == "images_" else ()
-        found.append(next((value for one in (path, *sorted(originals)) if (value := _f_number(one))), None))
+        found.append(next((value for one in (path, *sorted(originals)) if (value := read_exif(one).f_number)), None))
     return found
 
 
-def _f_number(path: Path) -> float | None:
-    try:
-        with Image.open(path) as picture:
-            value = picture.getexif().get_ifd(_EXIF).get(_F_NUMBER)
-        return float(value) if value is not None and float(value) > 0 else None
-    except (OSError, ValueError, TypeError, ZeroDivisionError):
-        return None
+def exif_apertures(scene: Scene) -> list[float | None]:
+    """Each training photo's aperture in pixels × scene units by EXIF, where that and the length of a scene unit are known."""
+    found: list[float | None] = []
+    for i in scene.train:
+        told = scene.frames[i].exif
+        if scene.metres is None or told is None or told.f_number is None or told.focal_length is None:
+            found.append(None)
+        else:
+            unit = 1000 * scene.metres
+            found.append(aperture_from_f_number(told.f_number, told.focal_length, scene.camera(i).fx, unit))
+    return found
 
 
 def aperture_groups(scene: Scene, sharing: Sharing) -> list[int] | None:

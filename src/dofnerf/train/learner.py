@@ -138,9 +138,12 @@ def _whole(outcome: Outcome, workers: Workers) -> Outcome:
 def starting_lens(setting: Setting, config: LensLearningConfig) -> LearnedLens:
     """Every photo's lens as it starts."""
     far, near = setting.disparities
+    usual = min(config.start_blur, config.max_radius / 2) / (near - far)
+    widest = 0.9 * config.max_radius / (near - far)
+    known = setting.apertures or [None] * len(setting.photos)
     return LearnedLens(
         len(setting.photos), 1 / near, 1 / far if far else math.inf, config.max_radius, groups=setting.groups,
-        aperture=min(config.start_blur, config.max_radius / 2) / (near - far),
+        aperture=[usual if aperture is None else min(aperture, widest) for aperture in known],
         focus_disparity=far + config.start_focus * (near - far),
     )  # fmt: skip
 

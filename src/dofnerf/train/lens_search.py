@@ -25,7 +25,7 @@ from dofnerf.optics import LearnedLens, scatter
 from dofnerf.optics.light import Curve
 from dofnerf.train.data import missed
 
-_COARSE = (6, 9)  # apertures, focuses
+_COARSE = (7, 9)  # apertures, focuses
 _ROUNDS = 6
 _SMALLEST_BLUR = 0.35  # pixels: from one end of the range to the other, the smallest aperture that is tried
 _WORTH = 0.02  # of the difference to a photo: what a lens must take away

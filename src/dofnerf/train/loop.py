@@ -24,6 +24,7 @@ from dofnerf.train.lens_search import SmallView, search_lens, sharp_pixels
 from dofnerf.train.methods import NotFinite, Outcome, Steps, method
 from dofnerf.train.workers import ALONE, Workers
 
+_SMALL = 128  # pixels across that the search wants, of smaller photos more than half: with less, focus and aperture look alike
 FINER = 2  # how much finer than the search looks a view is drawn for it: one ray a pixel has jagged edges
 
 
@@ -140,7 +141,8 @@ def find_lens(learner: Learner, data: TrainingData, coarse: bool, workers: Worke
 def small_views(learner: Learner, data: TrainingData, workers: Workers = ALONE) -> list[SmallView]:
     """What the field shows of every photo's view; each process draws some of them."""
     (tall, wide), count = data.size, len(data.cameras)
-    width, finer = (min(times * learner.config.lens.search_width, wide) for times in (1, FINER))
+    most = min(max(wide // 2, _SMALL), learner.config.lens.search_width)
+    width, finer = (min(times * most, wide) for times in (1, FINER))
     height, taller = (max(1, round(tall * across / wide)) for across in (width, finer))
     drawn = torch.zeros(count, height, width, 4, device=learner.device)
     for i in range(count)[workers.part(count)]:

@@ -4,7 +4,8 @@
 no light is missing. *lens rays*: random pixels, each the average, in linear light, of a few rays through the lens.
 
 Most of what is sharp lies in pixels that are in focus, where one ray does instead of many: a share of the rays may go there.
-In a photo of which nothing is blurred all pixels are: instead of a patch of it, which would tell less, random rays learn.
+In a photo of which nothing is blurred all pixels are: instead of a patch or of lens rays, which would tell less of it, random
+rays learn.
 
 An average of few rays is noisy, and the square of noise is loss: it teaches the field to blur what is out of focus.
 With `noise_free` the loss is (a − t)(b − t) for two independent averages a and b of a pixel t: its expectation is free of the
@@ -101,7 +102,10 @@ class VolumeSteps(Steps):
         half, rays_in_all = self.config.steps.lens_points // 2, self.config.steps.rays
         share = 0.0 if self.in_focus is None else self.config.lens.in_focus
         count = max(1, round(rays_in_all * (1 - share)) // (2 * half))
-        drawn = random_pixels(self.data.numbers, self.data.size, count, generator)
+        blurred = self.data.numbers[self.lens.largest_radius.detach() >= BLURS] if share else self.data.numbers
+        if not len(blurred):
+            return self._random_rays(generator, rays_in_all, in_focus=True)
+        drawn = random_pixels(blurred, self.data.size, count, generator)
         places = torch.cat([lens_points((count,), half, generator=generator) for _ in range(2)], dim=1)
         pixels, places = self._own(drawn), places[self.workers.part(count)]
         aperture, focus = self.lens.aperture[pixels.photo], self.lens.focus_disparity[pixels.photo]

@@ -1,4 +1,4 @@
-"""A scene made of Gaussians, and the three ways to put a lens before it."""
+"""A scene made of Gaussians, and the ways to put a lens before it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from dofnerf.camera import Camera
-from dofnerf.optics import scatter, to_display, to_linear
+from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
+from dofnerf.optics.layers import Layers
 from dofnerf.optics.light import Curve
-from dofnerf.rays import lens_points
 from dofnerf.render.base import Model, View, ViewLens
-from dofnerf.render.splats import CLASSIC, Backend, Drawn, Gaussians, Part, Style, draw, from_colour, project, tally
+from dofnerf.render.splats import CLASSIC, Backend, Drawn, Gaussians, Style, draw, from_colour, project, rasterise, tally
 from dofnerf.render.splats.parts import lens_parts
 
 Blur = Literal["gaussian", "scatter"]
 _OPACITY = 0.5  # of Gaussians at the start
 _SIZE = 0.7  # of theirs, in distances to their neighbours
 _PARTS = 4  # of the lens, in a view
+_SEEN, _FAINT = 0.5, 0.02  # alpha below which there is no depth that counts, and no thing
 
 
 class SplatModel(Model):
@@ -63,14 +64,39 @@ class SplatModel(Model):
 
     @torch.no_grad()
     def view(self, camera: Camera, lens: ViewLens | None = None) -> View:
-        """The picture that a camera takes; through a lens, blurred as its layers and shape ask: one layer and a round opening
-        by "gaussian", else by "scatter"."""
-        round_ = lens is None or lens.kernel.blades == 0
-        shown = self.picture(camera, lens, "gaussian" if round_ else "scatter", parts=_PARTS)
+        """The picture that a camera takes; through a round opening blurred by "gaussian", through blades in the layers that the
+        lens asks for, "scatter" if that is one."""
         if lens is None:
-            return shown
-        sharp = self.picture(camera)
-        return View(shown.image, sharp.disparity, sharp.alpha)
+            return self.picture(camera)
+        if lens.kernel.blades and lens.layers > 1:
+            sharp, layers = self.layers(camera, lens.layers)
+            radius = lens.coc_radius(layers.disparity)
+            image = scatter_layers(layers.colour, layers.alpha, radius, lens.kernel, lens.light)
+        else:
+            image = self.picture(camera, lens, "scatter" if lens.kernel.blades else "gaussian", parts=_PARTS).image
+            sharp = self.picture(camera)
+        return View(image, sharp.disparity, sharp.alpha)
+
+    @torch.no_grad()
+    def layers(self, camera: Camera, count: int) -> tuple[View, Layers]:
+        """The Gaussians in `count` bins of equal steps in disparity, between the nearest and the farthest thing seen, each bin
+        drawn by itself: what is hidden in the view is drawn there too. Unblurred, the layers give the view back."""
+        light = self.style.light
+        projected = project(self.gaussians, camera, style=self.style)
+        whole = rasterise(projected, camera.width, camera.height)
+        sharp = View(to_display(self._before_background(whole, light), light), whole.mean_disparity(), whole.alpha)
+        seen = sharp.disparity[sharp.alpha > _SEEN]
+        low, high = (float(seen.min()), float(seen.max())) if len(seen) else (0.0, 1.0)
+        step = max((high - low) / count, 1e-12)
+        bins = ((1 / projected.depth.clamp(min=1e-6) - low) / step).floor().clamp(0, count - 1)
+        parts = (projected._replace(reach=torch.where(bins == index, projected.reach, 0.0)) for index in range(count))
+        drawn = [rasterise(part, camera.width, camera.height) for part in parts]
+        alpha = torch.stack([part.alpha for part in drawn])
+        middle = low + step * (torch.arange(count, device=alpha.device) + 0.5)[:, None, None]
+        depths = torch.where(alpha > _FAINT, torch.stack([part.mean_disparity() for part in drawn]), middle)
+        lit = torch.stack([part.light / part.alpha.clamp(min=1e-6)[..., None] for part in drawn])
+        lit[0], alpha[0] = self._before_background(drawn[0], light), 1.0
+        return sharp, Layers(to_display(lit, light), alpha.clamp(0, 1), depths)
 
     def picture(
         self,
@@ -108,20 +134,6 @@ class SplatModel(Model):
         else:
             raise ValueError(f"blur must be 'gaussian' or 'scatter', found {blur!r}")
         return View(image, drawn.mean_disparity(), drawn.alpha)
-
-    def exact(self, camera: Camera, lens: ViewLens, points: int = 64, generator: torch.Generator | None = None) -> Tensor:
-        """The image (H, W, 3) of a real lens: the mean light of sharp views from `points` points of it, of any shape.
-
-        Slow, and right at every occlusion. Gradients reach the Gaussians and the lens.
-        """
-        if points < 1:
-            raise ValueError(f"points must be 1 or more, found {points}")
-        gaussians, style = self.gaussians, replace(self.style, light=lens.light)
-        total: Tensor | float = 0.0
-        for x, y in lens_points((1,), points, lens.kernel.blades, lens.kernel.rotation, generator)[0].tolist():
-            drawn = draw(gaussians, camera, lens.aperture, lens.focus_disparity, Part(x, y, 0.0), style)
-            total = total + self._before_background(drawn, lens.light)
-        return to_display(torch.as_tensor(total) / points, lens.light)
 
     def _before_background(self, drawn: Drawn, light: Curve) -> Tensor:
         return drawn.light + (1 - drawn.alpha)[..., None] * to_linear(self.background, light)

@@ -24,6 +24,7 @@ from dofnerf.train.methods.growth import Growth
 from dofnerf.train.setting import Setting
 from dofnerf.train.workers import ALONE, Workers
 
+_FEWEST, _MOST = 10_000, 60_000  # Gaussians, unless asked for
 _LEAST = 0.5  # to which share the rates fall of all but places: sizes and colours go on learning to the end
 
 
@@ -31,8 +32,8 @@ _LEAST = 0.5  # to which share the rates fall of all but places: sizes and colou
 class SplatConfig:
     """How many Gaussians, and how they learn; rates are Adam's at the start."""
 
-    splats: int = 20_000
-    """Gaussians in all."""
+    splats: int = 0
+    """Gaussians in all; 0: one for every two pixels of a photo, but 10 000 at the least and 60 000 at the most."""
     degree: int = 2
     """Of the spherical harmonics by which colour depends on direction: 0 … 2; switched on one after the other."""
     blur: Blur = "gaussian"
@@ -48,8 +49,12 @@ class SplatConfig:
     direction_rate: float = 0.004
 
     def __post_init__(self) -> None:
-        if self.splats < 1 or self.degree not in (0, 1, 2):
-            raise ValueError(f"splats must be 1 or more and degree 0, 1 or 2, found {self.splats} and {self.degree}")
+        if self.splats < 0 or self.degree not in (0, 1, 2):
+            raise ValueError(f"splats must be 0 or more and degree 0, 1 or 2, found {self.splats} and {self.degree}")
+
+    def count(self, size: tuple[int, int]) -> int:
+        """Gaussians for photos of `size` (height, width)."""
+        return self.splats or min(max(size[0] * size[1] // 2, _FEWEST), _MOST)
 
 
 class SplatSteps(Steps):
@@ -105,20 +110,20 @@ class SplatMethod(Method):
     name, config = "splat", SplatConfig
 
     def preset(self, name: str) -> TrainConfig:
-        lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), in_focus=0.0)
+        lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), in_focus=0.0, max_radius=48.0)  # no patch bounds the blur
         steps = StepsConfig(200, 800, 1000, lens_points=4)
         config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(), field_config=SplatConfig())
         if name == "paper":
             raise ValueError("the preset paper is of the fields nerf and dsnerf: splats are not the paper's")
         if name == "best":
             steps = replace(steps, pinhole_steps=400, lens_steps=1600, lens_ray_steps=6000, lens_points=6)
-            return replace(config, steps=steps, field_config=SplatConfig(40_000))
+            return replace(config, steps=steps)
         return config
 
     def begin(self, config: TrainConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:
         own = config.field_config
         assert isinstance(own, SplatConfig)
-        start = starting_points(scene, own.splats, config.seed)
+        start = starting_points(scene, own.count(data.size), config.seed)
         points, colours, sizes = (torch.from_numpy(part) for part in (start.points, start.colours, start.sizes))
         model = begin_splats(points, colours, sizes, own.degree, config.lens.light, len(data.photos))
         model.notes = (start.how,)

@@ -1,0 +1,105 @@
+"""How quickly the viewer answers: frames a second of an orbit around splats, and a lens slider before a volumetric field.
+
+    python benchmarks/viewer.py RUN [RUN ...]     (of any field; the packaged scene's are meant)
+
+For each run, at 504 × 378: what a glance takes (the picture of a camera that moves), sharp and through a lens; what drawing and
+keeping the layers takes; and what a move of a lens slider takes from then on, whole, and with half and a third of the pixels
+along each side, of which the viewer takes the largest that it can do in 70 ms. Medians of wall and of processor time, which
+a busy machine changes less; with NUMBA_NUM_THREADS=1 the latter is what one core needs. Then, for splats, how near layers come
+to the exact lens, by their number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from dofnerf.optics import Kernel, scatter_layers, to_display
+from dofnerf.render.splats.model import SplatModel
+from dofnerf.scenes import Lens
+from dofnerf.studio.shot import Opening, exact
+from dofnerf.studio.subject import Subject, open_run
+from dofnerf.studio.viewer.darkroom import LAYERS, draw, glance, photograph, smaller
+from dofnerf.studio.viewer.look import Look
+from dofnerf.studio.viewer.stage import fitted
+
+WIDTH, HEIGHT = 504, 378
+BLUR = 0.025  # largest radius, in widths
+ROUNDS = 7
+
+
+def took(work: Callable[[], object], rounds: int = ROUNDS) -> str:
+    """Wall and processor time in words, after one round that does not count."""
+    work()
+    walls, processors = [], []
+    for _ in range(rounds):
+        wall, processor = time.perf_counter(), time.process_time()
+        work()
+        walls.append(time.perf_counter() - wall)
+        processors.append(time.process_time() - processor)
+    return f"{1000 * statistics.median(walls):.0f} ms | {1000 * statistics.median(processors):.0f} ms"
+
+
+def measure(subject: Subject) -> None:
+    model, light = subject.model, subject.light
+    camera = fitted(subject.views[0].camera, WIDTH / HEIGHT, WIDTH)
+    drawn = draw(model, camera, LAYERS)
+    assert drawn is not None
+    far, near = drawn.picture.disparity_range()
+    look = Look(BLUR * WIDTH / (near - far) / camera.fx, near)
+    if isinstance(model, SplatModel):
+        for name, shown in (
+            ("sharp", replace(look, radius=0.0)),
+            ("round lens", look),
+            ("six blades", replace(look, blades=6)),
+        ):
+            print(f"| orbit, {name}, {WIDTH} × {HEIGHT} | {took(lambda shown=shown: glance(model, camera, shown, light))} |")
+    rounds = ROUNDS if isinstance(model, SplatModel) else 1
+    print(f"| draw and keep {LAYERS} layers | {took(lambda: draw(model, camera, LAYERS), rounds)} |")
+    for times in (1, 2, 3):
+        small = smaller(drawn, times).camera
+        words = took(lambda times=times: photograph(smaller(drawn, times), look, light), 3)
+        print(f"| slider, {small.width} × {small.height} | {words} |", flush=True)
+
+
+def quality(subject: Subject) -> None:
+    """PSNR against 128 views from all over the lens, 252 pixels wide, focus near and far."""
+    camera = fitted(subject.views[0].camera, WIDTH / HEIGHT, 252)
+    drawn = draw(subject.model, camera, 1)
+    assert drawn is not None
+    far, near = drawn.picture.disparity_range()
+    aperture = BLUR * camera.width / (near - far)
+    for name, disparity in (("near", near), ("far", far)):
+        opening = Opening(Kernel(), subject.light, 1, 128)
+        truth = to_display(exact(subject.model, camera, Lens(aperture, 1 / disparity), opening, lambda: None), subject.light)
+        words = []
+        for count in (1, 2, 3, 4, 8):
+            _, layers = subject.model.layers(camera, count)
+            image = scatter_layers(
+                layers.colour, layers.alpha, aperture * (disparity - layers.disparity), Kernel(), subject.light
+            )
+            error = float((image.clamp(0, 1) - truth.clamp(0, 1)).square().mean())
+            words.append(f"{count}: {-10 * math.log10(error):.1f} dB")
+        print(f"| layers against the exact lens, focus {name} | {', '.join(words)} | |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path)
+    for path in parser.parse_args().runs:
+        subject = open_run(path, "cpu")
+        load = " ".join(f"{value:.1f}" for value in os.getloadavg())
+        print(f"\n{subject.words}; the machine's load {load}\n\n| what | wall | processor |\n|---|---|---|")
+        measure(subject)
+        if isinstance(subject.model, SplatModel):
+            quality(subject)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+"""A folder of photos, or a video, → a scene: poses by pycolmap in a process of its own, EXIF, straight photos, sparse points.
+
+scene = capture("photos", "scene")          # dofnerf capture photos --out scene
+"""
+
+from dofnerf.capture.pipeline import CaptureOptions, capture
+
+__all__ = ["CaptureOptions", "capture"]

@@ -1,0 +1,179 @@
+"""A COLMAP model and the prepared photos → a Scene: straight photos of one size, points with colours, and a sensible frame.
+
+Structure from motion knows neither up nor scale. The scene is turned so that the mean camera looks along −z with y up and
+stands at the origin; a known distance between two cameras makes its unit the metre.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from dofnerf.camera import Camera
+from dofnerf.capture.photos import Photo
+from dofnerf.scenes.colmap import camera_pose, pinhole, seen_by
+from dofnerf.scenes.colmap_model import Model, ModelPoints, read_model
+from dofnerf.scenes.distortion import Undistorted, straighten
+from dofnerf.scenes.protocol import scaled
+from dofnerf.scenes.scene import Frame, Points, Scene
+from dofnerf.scenes.source import PictureFile, Source
+
+_WORST_ERROR, _TRACK = 2.0, 3  # pixels and photos: what a point needs, if enough points have it
+_ENOUGH = 300
+
+
+@dataclass(frozen=True)
+class ScaleBy:
+    """The cameras of photos `one` and `other` (names, or numbers from 0) stood `metres` apart."""
+
+    one: str
+    other: str
+    metres: float
+
+    @classmethod
+    def parse(cls, text: str) -> ScaleBy:
+        """From "A,B,METRES"."""
+        words = [word.strip() for word in text.split(",")]
+        try:
+            one, other, length = words
+            metres = float(length)
+        except ValueError:
+            raise ValueError(f"--scale-by {text}: expected A,B,METRES: two photos and the distance between them") from None
+        if not (0 < metres < 1e6) or one == other:
+            raise ValueError(f"--scale-by {text}: expected two different photos and a distance above 0")
+        return cls(one, other, metres)
+
+
+@dataclass(frozen=True)
+class Cropped:
+    """The middle of a picture, (width, height) pixels."""
+
+    source: Source
+    width: int
+    height: int
+
+    @property
+    def label(self) -> str:
+        return self.source.label
+
+    def load(self) -> np.ndarray:
+        image = self.source.load()
+        top, left = (image.shape[0] - self.height) // 2, (image.shape[1] - self.width) // 2
+        return np.ascontiguousarray(image[top : top + self.height, left : left + self.width])
+
+
+def assemble(folder: Path, photos: Sequence[Photo], name: str, hold_every: int = 9) -> Scene:
+    """The scene of the model in `folder`, whose images are called NAME.png; every n-th view is held out, 0 for none."""
+    model = _thinned(read_model(folder))
+    by_name = {photo.name: photo for photo in photos}
+    order = sorted(model.images, key=lambda key: model.images[key].name)
+    frames = [_frame(model, key, by_name[Path(model.images[key].name).stem]) for key in order]
+    frames = seen_by(model, frames, order)
+    size = Counter((frame.camera.width, frame.camera.height) for frame in frames).most_common(1)[0][0]
+    frames = [_fitted(frame, size) for frame in frames]
+    ranges = [frame.bounds for frame in frames if frame.bounds]
+    if not ranges:
+        raise ValueError(f"{folder}: no photo sees any 3D point, so the depth range is unknown")
+    test = tuple(range(4, len(frames), hold_every)) if hold_every else ()
+    train = tuple(i for i in range(len(frames)) if i not in test)
+    points = Points(model.points.xyz, model.points.rgb, model.points.error)
+    near, far = min(r[0] for r in ranges), max(r[1] for r in ranges)
+    return upright(Scene(name, "capture", tuple(frames), near, far, train, test, points))
+
+
+def _thinned(model: Model) -> Model:
+    """Without the points that are likely to be wrong matches, where enough others are left."""
+    points = model.points
+    count = np.bincount(points.track_point, minlength=len(points.ids))
+    keep = (points.error < _WORST_ERROR) & (count >= _TRACK)
+    if keep.sum() < _ENOUGH:
+        return model
+    row = np.cumsum(keep) - 1
+    tracks = keep[points.track_point]
+    thin = ModelPoints(
+        points.ids[keep], points.xyz[keep], points.rgb[keep], points.error[keep],
+        row[points.track_point[tracks]], points.track_image[tracks],
+    )  # fmt: skip
+    return replace(model, points=thin)
+
+
+def _frame(model: Model, key: int, photo: Photo) -> Frame:
+    image = model.images[key]
+    where = f"{model.folder}: image {image.name}"
+    camera, bent = pinhole(model.cameras[image.camera_id], camera_pose(image, where), where)
+    camera = camera.resized(*photo.size)
+    straight, zoom = straighten(camera, bent, where)
+    source: Source = PictureFile(photo.file, *photo.size)
+    if bent:
+        source = Undistorted(source, bent, (camera.fx, camera.fy), (camera.cx, camera.cy), zoom)
+    return Frame(photo.name, straight, source, exif=photo.exif or None)
+
+
+def _fitted(frame: Frame, size: tuple[int, int]) -> Frame:
+    """The view at the common size (width, height): its middle, where it has another shape."""
+    camera = frame.camera
+    share = min(camera.width / size[0], camera.height / size[1])
+    width, height = round(size[0] * share), round(size[1] * share)
+    if (width, height) != (camera.width, camera.height):
+        left, top = (camera.width - width) // 2, (camera.height - height) // 2
+        camera = replace(camera, cx=camera.cx - left, cy=camera.cy - top, width=width, height=height)
+        frame = replace(frame, camera=camera, photo=Cropped(frame.photo, width, height))
+    return scaled(frame, *size)
+
+
+def upright(scene: Scene) -> Scene:
+    """The same scene, turned and moved to the mean camera's axes and place."""
+    poses = np.stack([frame.camera.camera_to_world for frame in scene.frames])
+    u, _, vt = np.linalg.svd(poses[:, :, :3].mean(axis=0))
+    turn = (u @ np.diag([1, 1, np.linalg.det(u @ vt)]) @ vt).T
+    return moved(scene, turn, -turn @ poses[:, :, 3].mean(axis=0), 1.0)
+
+
+def moved(scene: Scene, turn: np.ndarray, shift: np.ndarray, scale: float) -> Scene:
+    """x → scale · (turn x + shift) for cameras and points; depths scale, too."""
+
+    def pose(camera: Camera) -> Camera:
+        place = scale * (turn @ camera.position + shift)
+        return replace(camera, camera_to_world=np.concatenate([turn @ camera.camera_to_world[:, :3], place[:, None]], axis=1))
+
+    frames = tuple(
+        replace(f, camera=pose(f.camera), bounds=f.bounds and (f.bounds[0] * scale, f.bounds[1] * scale)) for f in scene.frames
+    )
+    points = scene.points and replace(scene.points, xyz=scale * (scene.points.xyz @ turn.T + shift))
+    return replace(scene, frames=frames, points=points, near=scene.near * scale, far=scene.far * scale)
+
+
+def scaled_by(scene: Scene, by: ScaleBy, names: dict[str, str]) -> Scene:
+    """The scene in metres; `names` leads from the photos' file names to those of the frames."""
+    stems = [frame.name for frame in scene.frames]
+
+    def position(which: str) -> np.ndarray:
+        name = names.get(which, which)
+        if name not in stems and which.isdigit() and int(which) < len(stems):
+            name = stems[int(which)]
+        if name not in stems:
+            raise ValueError(f"--scale-by: no photo {which} has a pose; name two that have one, or their numbers from 0")
+        return scene.camera(stems.index(name)).position
+
+    apart = float(np.linalg.norm(position(by.one) - position(by.other)))
+    if apart <= 1e-9:
+        raise ValueError(f"--scale-by: photos {by.one} and {by.other} were taken from one place; choose two that are apart")
+    return replace(moved(scene, np.eye(3), np.zeros(3), by.metres / apart), metres=1.0)
+
+
+def coloured(scene: Scene) -> Scene:
+    """The scene with the points' colours: the mean of the photos that see them."""
+    if scene.points is None:
+        return scene
+    light, count = np.zeros((len(scene.points), 3)), np.zeros(len(scene.points))
+    for i in range(len(scene)):
+        seen = scene.visible(i)
+        column, row = seen.pixels.astype(int).T
+        np.add.at(light, seen.ids, scene.photo(i)[row, column])
+        np.add.at(count, seen.ids, 1)
+    rgb = np.where(count[:, None] > 0, light / np.maximum(count, 1)[:, None], 0.5)
+    return replace(scene, points=replace(scene.points, rgb=(255 * rgb + 0.5).astype(np.uint8)))

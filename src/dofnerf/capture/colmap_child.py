@@ -1,0 +1,210 @@
+"""The child process of `mapping`: pycolmap's features, matches and poses, as a task file says. Tells how it goes on stdout.
+
+Run by its path, and imports nothing of ours: pycolmap and Pillow must not share a process. Stopped and started again, it goes
+on: the database keeps the features and pairs that are done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pycolmap
+
+Task = dict[str, Any]
+_PAIRS_AT_ONCE = 60
+_BREATH, _SEEN, _BETTER = 1.15, 40, 0.99  # focal lengths may change so much, with so many points seen, for so much less error
+
+
+class Speaker:
+    """One line of JSON a message, on what was stdout; whatever else prints there goes to stderr, the log."""
+
+    def __init__(self) -> None:
+        self.out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        self.out.write(json.dumps({"step": step, "done": done, "total": total}) + "\n")
+        self.out.flush()
+
+
+def apply(options: Any, changes: dict[str, Any]) -> Any:
+    """Set named options, also those within options."""
+    for name, value in changes.items():
+        if isinstance(value, dict):
+            apply(getattr(options, name), value)
+        else:
+            if not hasattr(options, name):
+                raise AttributeError(f"pycolmap has no option {name}")
+            setattr(options, name, value)
+    return options
+
+
+def extract(task: Task, speak: Speaker) -> None:
+    """Features of all photos, a few at a time; photos of a group share a camera."""
+    options = apply(pycolmap.FeatureExtractionOptions(), task["extraction"])
+    options.num_threads, options.use_gpu = task["threads"], False
+    database = Path(task["database"])
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with pycolmap.Database.open(database) as db:
+        there = {image.name: image for image in db.read_all_images()}
+        done = {name for name, image in there.items() if db.exists_keypoints(image.image_id)}
+    total = sum(len(group["names"]) for group in task["groups"])
+    speak("features", len(done), total)
+    for group in task["groups"]:
+        reader = pycolmap.ImageReaderOptions()
+        reader.camera_model = "SIMPLE_RADIAL"
+        reader.existing_camera_id = _camera(database, group, there)
+        todo = [name for name in group["names"] if name not in done]
+        for first in range(0, len(todo), task["threads"]):
+            names = todo[first : first + task["threads"]]
+            pycolmap.extract_features(
+                database, task["photos"], names, camera_mode=pycolmap.CameraMode.SINGLE,
+                reader_options=reader, extraction_options=options,
+            )  # fmt: skip
+            done |= set(names)
+            speak("features", len(done), total)
+
+
+def _camera(database: Path, group: dict[str, Any], there: dict[str, Any]) -> int:
+    """The number of the group's camera in the database, where it may be already."""
+    for name in group["names"]:
+        if name in there:
+            return int(there[name].camera_id)
+    camera = pycolmap.Camera(
+        model="SIMPLE_RADIAL", width=group["width"], height=group["height"], params=np.array(group["params"])
+    )
+    camera.has_prior_focal_length = group["known"]
+    with pycolmap.Database.open(database) as db:
+        return int(db.write_camera(camera))
+
+
+def match(task: Task, speak: Speaker) -> None:
+    """Matches of the task's pairs, verified, some at a time."""
+    options = apply(pycolmap.FeatureMatchingOptions(), task["matching"])
+    options.num_threads, options.use_gpu = task["threads"], False
+    verification = apply(pycolmap.TwoViewGeometryOptions(), task["verification"])
+    verification.ransac.random_seed = 0
+    pairs = task["pairs"]
+    listed = Path(task["database"]).with_suffix(".pairs.txt")
+    pairing = pycolmap.ImportedPairingOptions()
+    pairing.match_list_path = str(listed)
+    for first in range(0, len(pairs), _PAIRS_AT_ONCE):
+        speak("matches", first, len(pairs))
+        some = pairs[first : first + _PAIRS_AT_ONCE]
+        listed.write_text("".join(f"{one} {other}\n" for one, other in some), encoding="utf-8")
+        pycolmap.match_image_pairs(
+            task["database"], matching_options=options, pairing_options=pairing, verification_options=verification
+        )
+    speak("matches", len(pairs), len(pairs))
+
+
+def reconstruct(task: Task, speak: Speaker) -> dict[int, Any]:
+    """All models that mapping finds, written below the task's folder."""
+    options = apply(pycolmap.IncrementalPipelineOptions(), task["mapping"])
+    options.num_threads, options.random_seed = task["threads"], 0
+    options.min_model_size = 3
+    options.extract_colors = False
+    total, count = sum(len(group["names"]) for group in task["groups"]), [2]
+    speak("poses", 0, total)
+
+    def one_more() -> None:
+        count[0] += 1
+        speak("poses", min(count[0], total), total)
+
+    models = Path(task["models"])
+    models.mkdir(parents=True, exist_ok=True)
+    found = pycolmap.incremental_mapping(
+        task["database"], task["photos"], models, options=options, next_image_callback=one_more
+    )
+    result = {}
+    for key, model in found.items():
+        result[key] = breathe(adjust(model, distortion=True), models / f"{key}-own")
+        result[key].write_binary(models / str(key))
+    speak("poses", total, total)
+    return result
+
+
+def adjust(model: Any, distortion: bool) -> Any:
+    """Poses, points and focal lengths (and `distortion`) at their best for all photos together.
+
+    With Cauchy's loss: the features of a blurred photo are often a little off, and squares would listen to them most.
+    """
+    options = pycolmap.BundleAdjustmentOptions()
+    options.refine_extra_params, options.print_summary = distortion, False
+    options.ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
+    pycolmap.bundle_adjustment(model, options)
+    model.update_point_3d_errors()
+    return model
+
+
+def breathe(model: Any, folder: Path) -> Any:
+    """The model with a focal length of its own for each photo, if that explains the photos better; else the model itself.
+
+    A lens that is focused nearer becomes a little longer (it "breathes"), and shallow photos are focused all over the place.
+    The poses were found with one focal length for a group of photos, which is steadier; this only corrects them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    model.write_text(folder)
+    for name in ("rigs.txt", "frames.txt"):
+        (folder / name).unlink(missing_ok=True)
+    cameras = {line.split()[0]: line.split()[1:] for line in _rows(folder / "cameras.txt")}
+    images = _rows(folder / "images.txt")
+    own = []
+    for i in range(0, len(images), 2):  # two lines an image: number, pose, camera, name; then its features
+        words = images[i].split(maxsplit=9)
+        own.append(" ".join([words[0], *cameras[words[8]]]))
+        images[i] = " ".join([*words[:8], words[0], words[9]])
+    (folder / "cameras.txt").write_text("\n".join(own) + "\n", encoding="utf-8")
+    (folder / "images.txt").write_text("\n".join(images) + "\n", encoding="utf-8")
+    free = adjust(pycolmap.Reconstruction(folder), distortion=False)
+    before, after = model.compute_mean_reprojection_error(), free.compute_mean_reprojection_error()
+    change = [
+        image.camera.params[0] / model.images[key].camera.params[0] for key, image in free.images.items() if image.has_pose
+    ]
+    seen = min(image.num_points3D for image in free.images.values() if image.has_pose)
+    plausible = min(change) > 1 / _BREATH and max(change) < _BREATH and seen >= _SEEN
+    return free if plausible and after < _BETTER * before else model
+
+
+def _rows(path: Path) -> list[str]:
+    return [line for line in path.read_text(encoding="utf-8").split("\n") if not line.startswith("#")][:-1]
+
+
+def summarise(task: Task, models: dict[int, Any]) -> dict[str, Any]:
+    """What each model holds, and for each photo its features and verified matches."""
+    found = []
+    for key, model in models.items():
+        names = sorted(image.name for image in model.images.values() if image.has_pose)
+        error = float(model.compute_mean_reprojection_error())
+        found.append({"folder": str(key), "registered": names, "error": error, "points": len(model.points3D)})
+    with pycolmap.Database.open(task["database"]) as db:
+        images = {image.image_id: image.name for image in db.read_all_images()}
+        features = {name: int(db.num_keypoints_for_image(key)) for key, name in images.items()}
+        best = dict.fromkeys(images.values(), 0)
+        pairs, verified = db.read_two_view_geometry_num_inliers()
+        for pair, inliers in zip(pairs, verified, strict=True):
+            for key in pycolmap.pair_id_to_image_pair(pair):
+                name = images[int(key)]
+                best[name] = max(best[name], int(inliers))
+    return {"models": found, "features": features, "matches": best}
+
+
+def main(path: Path) -> None:
+    """Do what the task file at `path` asks; the summary goes to the file that it names."""
+    speak = Speaker()
+    task = json.loads(path.read_text(encoding="utf-8"))
+    extract(task, speak)
+    match(task, speak)
+    summary = summarise(task, reconstruct(task, speak))
+    temporary = Path(task["summary"]).with_suffix(".part")
+    temporary.write_text(json.dumps(summary), encoding="utf-8")
+    os.replace(temporary, task["summary"])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

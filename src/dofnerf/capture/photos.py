@@ -1,0 +1,226 @@
+"""Photos as they are worked with: upright, shrunk in linear light, each once.
+
+A photo is opened here once, and a copy at the working size is kept; later steps, and a resumed capture, read the copy. All
+photos of a scene have one size. Where some stand upright and others lie, those of the rarer kind are turned by 90 degrees: a
+pose does not care which way is up, and photos of one camera then share its sensor's axes, so one model of its lens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from dofnerf.pictures import atomic, write_json
+from dofnerf.pictures.files import open_picture, to_bytes
+from dofnerf.scenes.exif import Exif, exif_of, orientation_of
+from dofnerf.scenes.export import plain_stems
+from dofnerf.scenes.guard import first_line
+from dofnerf.scenes.source import resize
+
+SMALLEST = 64  # pixels of the shorter side
+_LOOK = 192  # pixels across, for telling copies
+_SAME, _SAME_ANYWHERE = 1.5 / 255, 12 / 255  # mean and largest difference of two copies of one photo
+_TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}  # EXIF's orientation → Pillow's transposition
+_SIDEWAYS = (5, 6, 7, 8)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file's beginning says: size (width, height) as stored, EXIF's orientation, and the rest of EXIF."""
+
+    path: Path
+    stored: tuple[int, int]
+    orientation: int
+    exif: Exif
+
+    @property
+    def lies(self) -> bool:
+        """Whether the upright photo is at least as wide as high."""
+        width, height = self.stored[::-1] if self.orientation in _SIDEWAYS else self.stored
+        return width >= height
+
+
+@dataclass(frozen=True)
+class Photo:
+    """A prepared photo: `file` is the copy of `size` (width, height); `full` is the size that the photo has itself.
+
+    `sharpness` is the mean gradient of the copy, as a share of its contrast; only useful to compare photos of one scene.
+    """
+
+    name: str
+    source: Path
+    file: Path
+    size: tuple[int, int]
+    full: tuple[int, int]
+    exif: Exif
+    sharpness: float
+
+
+def working_names(paths: Iterable[Path]) -> list[str]:
+    """Names for copies: the files' own, without what a list of names with spaces between them cannot hold."""
+    names = [re.sub(r"[^\w-]+", "_", name) for name in plain_stems([path.name for path in paths])]
+    return names if len({name.lower() for name in names}) == len(names) else [f"{i:04d}" for i in range(len(names))]
+
+
+def read_headers(paths: Iterable[Path]) -> tuple[list[Header], dict[str, str]]:
+    """The headers of those that are pictures, and why the others (by name) are none."""
+    _allow_heic()
+    headers, bad = [], {}
+    for path in paths:
+        try:
+            with open_picture(path, load=False) as picture:
+                header = Header(path, picture.size, orientation_of(picture), exif_of(picture))
+            if min(header.stored) < SMALLEST:
+                bad[path.name] = f"too small ({header.stored[0]}×{header.stored[1]} pixels)"
+            else:
+                headers.append(header)
+        except (ValueError, OSError) as error:
+            bad[path.name] = _why(path, error)
+    return headers, bad
+
+
+def choose_turns(headers: list[Header]) -> list[int]:
+    """The orientation (EXIF's 1 … 8) by which to turn each stored picture, so that all lie or all stand."""
+    lie = 2 * sum(header.lies for header in headers) >= len(headers)
+    usual = Counter(header.orientation for header in headers if header.lies == lie).most_common(1)[0][0]
+    turns = []
+    for header in headers:
+        turn = header.orientation
+        if header.lies != lie and header.stored[0] != header.stored[1]:
+            fits = (header.stored[0] >= header.stored[1]) == (lie != (usual in _SIDEWAYS))
+            turn = usual if fits else (1 if turn in _SIDEWAYS else 6)
+        turns.append(turn)
+    return turns
+
+
+def prepare(
+    headers: list[Header], names: list[str], folder: Path, longest: int, report: Callable[[int, int], None]
+) -> tuple[list[Photo], dict[str, str]]:
+    """Copies into `folder` whose longer side is at most `longest` pixels; why some photos (by file name) are left out.
+
+    A copy that is there already is kept. Damaged photos and second copies of the same picture are left out.
+    """
+    photos: list[Photo] = []
+    looks: dict[str, np.ndarray] = {}
+    left: dict[str, str] = {}
+    jobs = list(zip(headers, choose_turns(headers), names, strict=True))
+    # "IMG 1.jpg" and "IMG 1 copy.jpg": the shorter name is the original's, so it comes first.
+    for i, (header, turn, name) in enumerate(sorted(jobs, key=lambda job: len(job[0].path.name))):
+        report(i, len(headers))
+        try:
+            photo, look = _prepare_one(header, turn, name, folder, longest)
+        except ValueError as error:
+            left[header.path.name] = _why(header.path, error)
+            continue
+        looks[name] = look
+        twin = next((other for other in photos if _same(looks[other.name], look)), None)
+        if twin is None:
+            photos.append(photo)
+        else:
+            left[header.path.name] = f"the same picture as {twin.source.name}"
+    report(len(headers), len(headers))
+    return sorted(photos, key=lambda photo: names.index(photo.name)), left
+
+
+def _prepare_one(header: Header, turn: int, name: str, folder: Path, longest: int) -> tuple[Photo, np.ndarray]:
+    file, record = folder / f"{name}.png", folder / f"{name}.json"
+    known = _known(record, header) if file.is_file() else None
+    if known is None:
+        image, full = load_upright(header.path, turn, longest)
+        with atomic(file) as temporary:
+            Image.fromarray(to_bytes(image)).save(temporary, compress_level=1)
+        known = {"source": _identity(header.path), "size": image.shape[1::-1], "full": full, "sharpness": sharpness(image)}
+        write_json(record, known)
+    look = _look(file)
+    size, full = tuple(known["size"]), tuple(known["full"])
+    return Photo(name, header.path, file, size, full, header.exif, known["sharpness"]), look
+
+
+def load_upright(path: Path, turn: int, longest: int) -> tuple[np.ndarray, tuple[int, int]]:
+    """The picture (H, W, 3), display values, turned and shrunk in linear light, and the size (width, height) it had."""
+    with open_picture(path, load=False) as picture:
+        try:
+            full = picture.size
+            # JPEG can be decoded at half, a quarter … of its size; twice the wanted size loses nothing that shows.
+            picture.draft(None, (2 * longest, 2 * longest))
+            if picture.mode.startswith(("I", "F")):
+                deep = np.asarray(picture).astype(np.float32) / (65535 if picture.mode.startswith("I") else 1)
+                picture = Image.fromarray((np.clip(deep, 0, 1) * 255 + 0.5).astype(np.uint8))
+            if "A" in picture.getbands() or "transparency" in picture.info:
+                paper = Image.new("RGBA", picture.size, "white")
+                picture = Image.alpha_composite(paper, picture.convert("RGBA"))
+            picture = picture.convert("RGB")
+        except Exception as error:  # Pillow raises whatever the broken bytes lead to
+            raise ValueError(f"{path}: the picture is truncated or corrupt ({first_line(error)})") from None
+        if turn in _TURNS:
+            picture = picture.transpose(Image.Transpose(_TURNS[turn]))
+            full = full[::-1] if turn in _SIDEWAYS else full
+        shrink = min(1.0, longest / max(full))
+        width, height = (max(1, round(side * shrink)) for side in full)
+        return resize(np.asarray(picture), width, height), full
+
+
+def sharpness(image: np.ndarray) -> float:
+    """How strong the finest edges of a picture (H, W, 3) are, as a share of its contrast: the 99th per cent of its gradient."""
+    grey = image.mean(axis=-1)
+    step = np.hypot(np.diff(grey, axis=1)[:-1], np.diff(grey, axis=0)[:, :-1])
+    return float(np.percentile(step, 99) / (np.ptp(np.percentile(grey, [1, 99])) + 1e-3))
+
+
+def _look(file: Path) -> np.ndarray:
+    with Image.open(file) as picture:
+        small = ImageOps.contain(picture.convert("L"), (min(_LOOK, picture.width),) * 2, Image.Resampling.BOX)
+    return np.asarray(small, dtype=np.float32) / 255
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    if one.shape != other.shape:
+        return False
+    off = np.abs(one - other)
+    return bool(off.mean() < _SAME and off.max() < _SAME_ANYWHERE)
+
+
+def _known(record: Path, header: Header) -> dict[str, Any] | None:
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(record.read_text(encoding="utf-8"))
+        if known["source"] == _identity(header.path) and all(math.isfinite(known[key]) for key in ("sharpness",)):
+            return known
+    return None
+
+
+def _identity(path: Path) -> list[Any]:
+    about = path.stat()
+    return [path.name, about.st_size, about.st_mtime_ns]
+
+
+def fingerprint(paths: Iterable[Path]) -> str:
+    """Changes when a photo is added, taken away or changed."""
+    return hashlib.sha256(repr([_identity(path) for path in paths]).encode()).hexdigest()[:16]
+
+
+def _allow_heic() -> None:
+    """Pillow reads HEIC where the package pillow-heif is installed."""
+    with contextlib.suppress(ImportError):
+        from pillow_heif import register_heif_opener
+
+        register_heif_opener()
+
+
+def _why(path: Path, error: Exception) -> str:
+    if path.suffix.lower() in (".heic", ".heif", ".avif") and "not a picture" in str(error):
+        return f"{path.suffix[1:].upper()} is not read by this Pillow: pip install pillow-heif, or save it as JPEG"
+    if isinstance(error, UnidentifiedImageError):
+        return "not a picture"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
+    return str(text).removeprefix(f"{path}: ")

@@ -1,0 +1,218 @@
+"""The way from photos to a scene, step by step; each step keeps what it made in SCENE/work, and a second call goes on there."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+from PIL import Image
+
+from dofnerf.capture.assembly import ScaleBy, assemble, coloured, scaled_by
+from dofnerf.capture.groups import group_photos
+from dofnerf.capture.listing import list_files
+from dofnerf.capture.mapping import FULL, Job, Mapped, map_photos
+from dofnerf.capture.pairs import EXHAUSTIVE, choose_pairs
+from dofnerf.capture.photos import Photo, fingerprint, prepare, read_headers, working_names
+from dofnerf.capture.progress import Display
+from dofnerf.capture.verdicts import explain, write_sheet
+from dofnerf.capture.video import extract_frames
+from dofnerf.pictures import atomic, write_json
+from dofnerf.pictures.outputs import check_folder
+from dofnerf.scenes import Scene, load, write_transforms
+from dofnerf.scenes.export import POINTS
+from dofnerf.scenes.making import claim
+from dofnerf.scenes.ply import write_ply
+
+RECORD, RESULT, WORK, SHEET = "capture.json", "result.json", "work", "photos.jpg"
+FEWEST = 3
+_ENLARGE, _SMALL = 3.0, 380_000  # small photos are enlarged for the features, up to so many times and so many pixels
+_BYTES = 9  # on disk, for each pixel of the copies, features and the scene's photos
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
+    """How photos become a scene."""
+
+    size: int = 1600
+    """The longer side of the scene's photos, in pixels, at which features are looked for, too; larger photos are shrunk."""
+    scale_by: Annotated[str | None, tyro.conf.arg(metavar="A,B,METRES")] = None
+    """Two photos (file names, or numbers from 0) and how far apart they were taken: makes the scene's unit the metre."""
+    every: int | None = None
+    """Of a video: take the sharpest of every so many frames (default: so that about 80 come out)."""
+    attempts: int = 3
+    """How many times to try, with ever more tolerant settings, while photos lack a pose: 1 to 3."""
+    exhaustive: int = EXHAUSTIVE
+    """Up to so many photos, each is compared with each; beyond, with those beside it and those that look alike."""
+    hold_every: int = 9
+    """Hold every n-th photo out of training, to test with; 0 for none."""
+    keep_work: bool = False
+    """Keep the folder work (copies, features, matches, models) when all is done."""
+
+    def check(self) -> None:
+        """Refuse what makes no sense."""
+        if not 200 <= self.size <= 20000:
+            raise ValueError(f"--size {self.size}: expected 200 to 20000 pixels")
+        if not 1 <= self.attempts <= 3:
+            raise ValueError(f"--attempts {self.attempts}: expected 1 to 3")
+        if self.every is not None and self.every < 1:
+            raise ValueError(f"--every {self.every}: expected 1 or more frames")
+        if self.hold_every < 0 or self.hold_every == 1:
+            raise ValueError(f"--hold-every {self.hold_every}: expected 0, or 2 or more")
+
+
+def capture(
+    source: Path | str, out: Path | str, options: CaptureOptions | None = None, display: Display | None = None
+) -> Scene:
+    """Make a scene in the folder `out` from the photos in `source`, or from a video; returns it as loaded from there."""
+    try:
+        return _capture(Path(source), Path(out), options or CaptureOptions(), display or Display(quiet=True))
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise OSError(f"{out}: {FULL}") from None
+        raise
+
+
+def _capture(source: Path, out: Path, options: CaptureOptions, display: Display) -> Scene:
+    options.check()
+    scale = None if options.scale_by is None else ScaleBy.parse(options.scale_by)
+    listing = list_files(source)
+    check_folder("--out", out)
+    settings = _settings(options) | {"photos": fingerprint([*listing.photos, *listing.videos])}
+    claim(out, RECORD, source if source.is_dir() else None, "dofnerf capture", settings)
+    if (out / RESULT).is_file():
+        display.say(f"{out} is finished already")
+        return load(out)
+    for warning in listing.warnings:
+        display.say(warning)
+    work = out / WORK
+    paths = [*listing.photos]
+    for number, video in enumerate(listing.videos):
+        report = lambda done, total, name=video.name: display.report(f"video {name}", done, total)  # noqa: E731
+        paths += extract_frames(video, work / f"video-{number}", options.every, report)
+    photos, left_out = _prepared(source, paths, work, options, display)
+    mapped = _mapped(photos, work, options, display)
+    left_out = left_out | explain(photos, mapped)
+    _judge(source, out, photos, mapped, left_out)
+    if mapped.models > 1:
+        display.say(f"the photos fall into {mapped.models} sets that nothing connects; the largest one is used")
+    scene = assemble(mapped.folder, photos, out.resolve().name, options.hold_every)
+    if scale is not None:
+        scene = scaled_by(scene, scale, {photo.source.name: photo.name for photo in photos})
+    error = _mean_error(scene)
+    total = len(paths)
+    scene = replace(scene, notes=_notes(scene, mapped, total, error, left_out))
+    for name, reason in left_out.items():
+        display.say(f"left out: {name}: {reason}")
+    _write(scene, out, display)
+    write_json(
+        out / RESULT,
+        {
+            "registered": len(scene), "photos": total, "error_pixels": error, "width": scene.size[0], "attempt": mapped.attempt,
+            "points": mapped.points, "left_out": left_out,
+        },
+    )  # fmt: skip
+    if not options.keep_work:
+        shutil.rmtree(work, ignore_errors=True)
+    return load(out)
+
+
+def _settings(options: CaptureOptions) -> dict[str, Any]:
+    return {key: value for key, value in asdict(options).items() if key != "keep_work"}
+
+
+def _prepared(
+    source: Path, paths: Sequence[Path], work: Path, options: CaptureOptions, display: Display
+) -> tuple[list[Photo], dict[str, str]]:
+    headers, bad = read_headers(paths)
+    if len(headers) >= FEWEST:
+        _expect_space(work, sum(min(1.0, options.size / max(h.stored)) ** 2 * h.stored[0] * h.stored[1] for h in headers))
+        names = working_names(header.path for header in headers)
+        report = lambda done, total: display.report("photos", done, total)  # noqa: E731
+        photos, left = prepare(headers, names, work / "photos", options.size, report)
+        bad |= left
+    else:
+        photos = []
+    if len(photos) < FEWEST:
+        count = len(paths) - len(bad)
+        why = "".join(f"; {name}: {reason}" for name, reason in list(bad.items())[:3])
+        more = f" (and {len(bad) - 3} more)" if len(bad) > 3 else ""
+        raise ValueError(f"{source}: {count} usable photo{'s' * (count != 1)}, at least {FEWEST} are needed{why}{more}")
+    return photos, bad
+
+
+def _expect_space(work: Path, pixels: float) -> None:
+    there = work
+    while not there.exists():
+        there = there.parent
+    free, need = shutil.disk_usage(there).free, int(_BYTES * pixels)
+    if free < need:
+        raise OSError(
+            f"{work}: {free >> 20} MB are free on this disk, about {need >> 20} MB are needed; free some, or lower --size"
+        )
+
+
+def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, display: Display) -> Mapped:
+    pixels = np.median([photo.size[0] * photo.size[1] for photo in photos])
+    enlarge = float(np.clip((_SMALL / pixels) ** 0.5, 1.0, _ENLARGE))
+    folder = work / "photos"
+    if enlarge > 1:
+        folder = work / "enlarged"
+        for photo in photos:
+            _enlarge(photo, folder, enlarge)
+    pairs = [(photos[a].name, photos[b].name) for a, b in choose_pairs([p.file for p in photos], options.exhaustive)]
+    job = Job(folder, work, group_photos(photos, enlarge), pairs)
+    return map_photos(job, options.attempts, display.report, display.say)
+
+
+def _enlarge(photo: Photo, folder: Path, enlarge: float) -> None:
+    target = folder / f"{photo.name}.png"
+    if not target.is_file():
+        size = round(photo.size[0] * enlarge), round(photo.size[1] * enlarge)
+        with Image.open(photo.file) as picture, atomic(target) as temporary:
+            picture.convert("L").resize(size, Image.Resampling.BICUBIC).save(temporary, compress_level=1)
+
+
+def _judge(source: Path, out: Path, photos: list[Photo], mapped: Mapped, left_out: Mapping[str, str]) -> None:
+    """Draw the sheet; give up if too few photos belong together."""
+    count = len(mapped.registered)
+    heading = f"{count} of {len(photos)} photos have a pose" + (f", {mapped.error:.2f} px off on average" if count else "")
+    write_sheet(out / SHEET, photos, left_out, heading)
+    if count < FEWEST or count < 0.3 * len(photos):
+        best = max(mapped.matches.values(), default=0)
+        together = f"only {count} of {len(photos)} photos fit together" if count else "no photos fit together"
+        raise ValueError(
+            f"{source}: {together} (at most {best} matches between two); take photos of one still thing, overlapping by half, "
+            f"from different places; {out / SHEET} shows them"
+        )
+
+
+def _mean_error(scene: Scene) -> float:
+    """Mean reprojection error over all sightings, in pixels of the scene's photos."""
+    errors = np.concatenate([frame.seen_error for frame in scene.frames if frame.seen_error is not None])
+    return float(errors.mean())
+
+
+def _notes(scene: Scene, mapped: Mapped, total: int, error: float, left_out: Mapping[str, str]) -> tuple[str, ...]:
+    first = (
+        f"captured: {len(scene)} of {total} photos have a pose, mean reprojection error {error:.2f} px "
+        f"at {scene.size[0]} px across ({mapped.attempt})"
+    )
+    return first, *(f"left out: {name}: {reason}" for name, reason in left_out.items())
+
+
+def _write(scene: Scene, out: Path, display: Display) -> None:
+    def track(steps: Any) -> Any:
+        for i in steps:
+            yield i
+            display.report("writing", i + 1, len(scene))
+
+    write_transforms(scene, out, resume=True, track=track)
+    points = coloured(load(out)).points  # from the straight photos, which are quicker to read than to make again
+    assert points is not None
+    write_ply(out / POINTS, points)

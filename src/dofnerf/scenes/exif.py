@@ -1,0 +1,95 @@
+"""What a photo's EXIF says about its lens, checked: every value is a sensible number or not there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+_SUB_IFD, _MAKE, _MODEL, _ORIENTATION = 0x8769, 0x010F, 0x0110, 0x0112
+_F_NUMBER, _FOCAL, _FOCAL_35, _SUBJECT, _LENS = 0x829D, 0x920A, 0xA405, 0x9206, 0xA434
+DIAGONAL_35 = math.hypot(36, 24)  # millimetres, of the film that 35 mm equivalents are about
+
+
+@dataclass(frozen=True)
+class Exif:
+    """`f_number`; focal lengths in millimetres, true and 35 mm equivalent; `subject_distance` in metres; names as written."""
+
+    f_number: float | None = None
+    focal_length: float | None = None
+    focal_length_35: float | None = None
+    subject_distance: float | None = None
+    camera: str | None = None
+    lens: str | None = None
+
+    def __bool__(self) -> bool:
+        return any(value is not None for value in asdict(self).values())
+
+    def plain(self) -> dict[str, float | str]:
+        """Only what is known, for JSON."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Exif:
+        """The inverse; what makes no sense counts as unknown."""
+        one, two, three, four = (_positive(values.get(field.name)) for field in fields(cls)[:4])
+        return cls(one, two, three, four, _words(values.get("camera")), _words(values.get("lens")))
+
+    def focal_pixels(self, width: int, height: int) -> float | None:
+        """The focal length in pixels of a photo of this size, by the 35 mm equivalent, whose diagonal is 43.3 mm."""
+        return None if self.focal_length_35 is None else self.focal_length_35 * math.hypot(width, height) / DIAGONAL_35
+
+
+def read_exif(path: Path) -> Exif:
+    """The EXIF of a file; an empty one where there is none or it cannot be read."""
+    try:
+        with Image.open(path) as picture:
+            return exif_of(picture)
+    except (OSError, ValueError, TypeError, SyntaxError, Image.DecompressionBombError):
+        return Exif()
+
+
+def exif_of(picture: Image.Image) -> Exif:
+    """The EXIF of an open picture."""
+    try:
+        tags = picture.getexif()
+        inner = tags.get_ifd(_SUB_IFD)
+    except Exception:  # Pillow raises whatever the broken bytes lead to
+        return Exif()
+    names = [_words(tags.get(key)) for key in (_MAKE, _MODEL)]
+    return Exif(
+        f_number=_positive(inner.get(_F_NUMBER)),
+        focal_length=_positive(inner.get(_FOCAL)),
+        focal_length_35=_positive(inner.get(_FOCAL_35)),
+        subject_distance=_positive(inner.get(_SUBJECT)),
+        camera=" ".join(name for name in names if name) or None,
+        lens=_words(inner.get(_LENS)),
+    )
+
+
+def orientation_of(picture: Image.Image) -> int:
+    """EXIF's orientation, 1 (upright) to 8."""
+    try:
+        value = picture.getexif().get(_ORIENTATION, 1)
+    except Exception:
+        return 1
+    return value if isinstance(value, int) and 1 <= value <= 8 else 1
+
+
+def _positive(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        return None
+    return number if 0 < number < 1e6 else None
+
+
+def _words(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return None
+    text = " ".join("".join(c if c.isprintable() else " " for c in value).split())[:100]
+    return text or None

@@ -1,0 +1,54 @@
+"""The folder that a maker of scenes fills: it says what it holds, so that work can be resumed and never mixed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dofnerf.pictures import write_json
+
+T = TypeVar("T")
+
+
+def claim(out: Path, record: str, source: Path | None, made_by: str, settings: dict[str, Any]) -> None:
+    """Write into the file `record` what `out` is to hold, or check that it was begun with just these settings.
+
+    A `source` stays untouched: `out` may not lie in it.
+    """
+    if source is not None and out.resolve().is_relative_to((source.parent if source.is_file() else source).resolve()):
+        raise ValueError(f"--out {out}: lies in the source {source}, where nothing is written; choose another folder")
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out}: is a file, not a folder")
+    content = json.loads(json.dumps({"made_by": made_by, "settings": settings}))
+    path = out / record
+    if path.exists():
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise ValueError(f"{path}: not readable; delete the folder or choose another one") from None
+        if found != content:
+            theirs = found.get("settings") if isinstance(found, dict) else None
+            theirs = theirs if isinstance(theirs, dict) else {}
+            differing = [key for key in content["settings"] if theirs.get(key) != content["settings"][key]] or ["maker"]
+            raise ValueError(f"--out {out}: holds a scene made with another {', '.join(differing)}; choose another folder")
+    elif out.is_dir() and any(out.iterdir()):
+        raise ValueError(f"--out {out}: not empty and not begun by {made_by}; choose another folder")
+    else:
+        write_json(path, content)
+
+
+def tracker(label: str, show: bool = True) -> Callable[[Iterable[T]], Iterator[T]]:
+    """A progress bar around a loop over views, on a terminal."""
+
+    def track(steps: Iterable[T]) -> Iterator[T]:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True, disable=not (show and console.is_terminal)) as progress:
+            yield from progress.track(list(steps), description=label)
+
+    return track

@@ -1,0 +1,135 @@
+"""From photos to everything in one command: `dofnerf run`.
+
+capture → train → report → a page to refocus in, and the viewer to go on with. Each stage is a verb of its own whose folder
+says how far it is, so that this can be stopped anywhere and called again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from dofnerf import scenes
+from dofnerf.capture import CaptureOptions, capture
+from dofnerf.capture.command import default_out
+from dofnerf.capture.progress import Display
+from dofnerf.evaluate.report.command import ReportConfig
+from dofnerf.evaluate.report.command import run as write_report
+from dofnerf.pictures import write_json
+from dofnerf.pictures.outputs import check_folder
+from dofnerf.studio.export import ExportConfig
+from dofnerf.studio.export import run as export
+from dofnerf.studio.view import ViewConfig
+from dofnerf.studio.view import run as show
+from dofnerf.train import KeepConfig, Run, preset, shortened, train
+from dofnerf.train.data import f_numbers
+
+SCENE, RUN, RECORD = "scene", "run", "run.json"
+_WIDTH = {"fast": 640, "best": 1000}  # pixels across, where nobody says: what the preset's steps are enough for
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Photos in; a sharp scene, every photo's lens, a report and a page to refocus in out.
+
+    For example:
+      dofnerf run photos
+      dofnerf run clip.mp4 --out cans --preset best
+      dofnerf run photos --width 780 --size 1560
+    Stopped anywhere and called again, it goes on where it was.
+    """
+
+    photos: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PHOTOS")]
+    """A folder of photos of one still scene, a video, or a scene that has poses already (as for dofnerf train)."""
+    out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-run in the current folder)")] = None
+    """The folder for everything: scene/, run/, and what comes after."""
+    preset: Literal["fast", "best"] = "fast"
+    """fast: minutes; best: quality first, for the patient."""
+    width: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 640 for fast, 1000 for best)")] = None
+    """Train on photos of this many pixels across; never more than the scene's photos have."""
+    steps: float = 1.0
+    """Share of the preset's training steps: less is quicker, and worse."""
+    view: bool = False
+    """Open the viewer at the end, where it is installed."""
+    options: CaptureOptions = dataclasses.field(default_factory=CaptureOptions)
+
+    def check(self, out: Path) -> None:
+        """Refuse what could not work, before anything is made."""
+        check_folder("--out", out)
+        self.options.check()
+        if not 0 < self.steps <= 100:
+            raise ValueError(f"--steps must be above 0 and 100 at the most, found {self.steps:g}")
+        if self.width is not None and self.width < 16:
+            raise ValueError(f"--width {self.width}: expected 16 pixels or more")
+
+
+def run(config: RunConfig) -> Run:
+    """Do all stages that are not done yet; returns the trained run."""
+    out = config.out or default_out(config.photos, "run")
+    config.check(out)
+    _say(1, "capture")
+    source = _scene_of(config, out)
+    width = min(config.width or _WIDTH[config.preset], scenes.load(source).size[0])
+    _expect_same(out / RECORD, {"preset": config.preset, "width": width, "steps": config.steps})
+    scene = scenes.load(source, width=width)
+    print(f"scene    {scene.describe()}", flush=True)
+    _say(2, f"train ({config.preset}, {scene.size[0]}×{scene.size[1]} pixels)")
+    training = shortened(preset(config.preset), config.steps)
+    if all(f_numbers(scene)):  # the camera knows which photos have one aperture
+        training = replace(training, lens=replace(training.lens, share_aperture="exif"))
+    done = train(scene, training, out=out / RUN, resume=True, keep=KeepConfig(), quiet=False)
+    print(f"trained  {out / RUN} in {done.learner.standing.seconds:.0f} s; every photo's lens is in {out / RUN / 'lens.csv'}")
+    _say(3, "report")
+    _try("report", lambda: write_report(ReportConfig(out / RUN)))
+    _say(4, "page")
+    _try("page", lambda: export(ExportConfig(out / RUN, html=True)))
+    print(f"next     dofnerf view {out / RUN}")
+    if config.view:
+        _try("viewer", lambda: show(ViewConfig(out / RUN, scene=source)))
+    return done
+
+
+def _scene_of(config: RunConfig, out: Path) -> Path:
+    """The scene's folder: captured now, before, or given as it is."""
+    try:
+        if config.photos.exists() and config.photos.suffix in ("", ".json"):
+            scenes.detect(config.photos)
+            return config.photos
+    except ValueError:
+        pass  # a folder of photos, then
+    with Display() as display:
+        capture(config.photos, out / SCENE, config.options, display)
+    return out / SCENE
+
+
+def _expect_same(path: Path, settings: dict[str, Any]) -> None:
+    """A folder holds one run: refuse another preset, width or number of steps."""
+    if not path.is_file():
+        write_json(path, settings)
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise ValueError(f"{path}: not readable; remove the folder or give another --out") from None
+    differing = [f"--{key}" for key in settings if not isinstance(found, dict) or found.get(key) != settings[key]]
+    if differing:
+        raise ValueError(f"--out {path.parent}: was begun with another {', '.join(differing)}; give another --out")
+
+
+def _try(name: str, act: Callable[[], object]) -> None:
+    """A stage after training: its failure does not undo what is done."""
+    try:
+        act()
+    except (ValueError, OSError) as error:
+        print(f"dofnerf: {name}: {error}; the trained run is there all the same", file=sys.stderr)
+
+
+def _say(number: int, name: str) -> None:
+    print(f"stage    {number} of 4: {name}", flush=True)

@@ -1,0 +1,169 @@
+"""From a camera and a look to a picture, as quickly as a slider moves.
+
+What a model sees is drawn once for a camera, in layers of depth, and kept; every lens is put before those layers, without
+asking the model again. A coarse picture comes first: of few pixels while the camera moves, of the kept layers made smaller
+while only the lens does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dofnerf.camera import Camera
+from dofnerf.optics import Kernel, scatter, scatter_layers, to_display, to_linear
+from dofnerf.optics.layers import Layers
+from dofnerf.optics.light import Curve
+from dofnerf.render import Model, View, ViewLens
+from dofnerf.render.splats.model import SplatModel
+from dofnerf.studio.rgbd import RGBD
+from dofnerf.studio.shot import picture_with_depth
+from dofnerf.studio.viewer.look import Look
+
+LAYERS = 3  # more make no better picture of splats: benchmarks/viewer.py
+_KEYS = ("colour", "alpha", "disparity")
+MOST_BLUR = 0.1  # radius, in widths of the picture
+PEAK = 0.0005  # radius below which a thing counts as in focus, in widths
+STRIP = 6000  # rays of a volumetric model between two looks at whether anybody still wants the picture
+_BUSY = threading.RLock()  # kernels run on all cores, and not on two pictures at once
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A sharp `view` from a `camera`, and its layers; None where a quick look is enough."""
+
+    camera: Camera
+    view: View
+    layers: Layers | None
+    picture: RGBD
+
+
+def draw(model: Model, camera: Camera, count: int, wanted: Callable[[], bool] = lambda: True) -> Drawn | None:
+    """What the model sees, in `count` layers (1: none); None if it is not `wanted` any more on the way."""
+    rows = camera.height if isinstance(model, SplatModel) else max(1, STRIP // camera.width)
+    views, parts = [], []
+    for first in range(0, camera.height, rows):
+        if not wanted():
+            return None
+        strip = replace(camera, cy=camera.cy - first, height=min(rows, camera.height - first))
+        with _BUSY:
+            if count > 1:
+                view, part = model.layers(strip, count)
+                parts.append(part)
+            else:
+                view = model.view(strip)
+        views.append(view)
+    whole = View(*(torch.cat(values).detach() for values in zip(*views, strict=True)))
+    layers = Layers(*(torch.cat([getattr(one, key) for one in parts], dim=1) for key in _KEYS)) if parts else None
+    return Drawn(camera, whole, layers, picture_with_depth(whole))
+
+
+def glance(model: Model, camera: Camera, look: Look, light: Curve) -> tuple[Drawn, np.ndarray]:
+    """A quick picture for a camera that moves. Round discs of splats are drawn with them, and depth is that of the blurred ones
+    then; else one layer is scattered."""
+    if isinstance(model, SplatModel) and model.style.light == light and look.radius > 0 and not look.blades:
+        lens = ViewLens(look.radius * camera.fx, look.disparity, light=light)
+        with _BUSY, torch.no_grad():
+            view = model.picture(camera, lens)
+        drawn = Drawn(camera, view, None, picture_with_depth(view))
+        return drawn, finish(view.image, drawn, look, light)
+    sharp = draw(model, camera, 1)
+    assert sharp is not None
+    return sharp, photograph(sharp, look, light)
+
+
+def smaller(drawn: Drawn, times: int) -> Drawn:
+    """The same with so many times fewer pixels along each side, by their mean."""
+    if times < 2:
+        return drawn
+    camera, layers = drawn.camera, drawn.layers
+    size = max(1, camera.height // times), max(1, camera.width // times)
+    view = View(
+        _shrunk(drawn.view.image.movedim(-1, 0), size).movedim(0, -1), *(_shrunk(part, size) for part in drawn.view[1:])
+    )
+    if layers is not None:
+        alpha = _shrunk(layers.alpha, size)
+        lit = _shrunk((layers.colour * layers.alpha[..., None]).movedim(-1, 0), size).movedim(0, -1)
+        layers = Layers(lit / alpha.clamp(min=1e-6)[..., None], alpha, _shrunk(layers.disparity, size))
+    return Drawn(camera.resized(size[1], size[0]), view, layers, picture_with_depth(view))
+
+
+def _shrunk(planes: Tensor, size: tuple[int, int]) -> Tensor:
+    """Planes (…, H, W) → (…, *size)."""
+    flat = planes.reshape(1, -1, *planes.shape[-2:])
+    return torch.nn.functional.adaptive_avg_pool2d(flat, size).reshape(*planes.shape[:-2], *size)
+
+
+def photograph(drawn: Drawn, look: Look, light: Curve) -> np.ndarray:
+    """The picture (H, W, 3) through the lens of the look, with its exposure and overlay, display values."""
+    camera, view = drawn.camera, drawn.view
+    aperture, kernel = look.radius * camera.fx, Kernel(look.blades, np.deg2rad(look.rotation))
+    with _BUSY:
+        if aperture == 0:
+            image = view.image
+        elif drawn.layers is None:
+            radius = aperture * (look.disparity - torch.from_numpy(drawn.picture.disparity).to(view.image))
+            image = scatter(view.image, _bounded(radius, camera), kernel, light)
+        else:
+            radius = _bounded(aperture * (look.disparity - drawn.layers.disparity), camera)
+            image = scatter_layers(drawn.layers.colour, drawn.layers.alpha, radius, kernel, light)
+    return finish(image, drawn, look, light)
+
+
+def finish(image: Tensor, drawn: Drawn, look: Look, light: Curve) -> np.ndarray:
+    """Exposure and overlay for a picture (H, W, 3) of what was drawn."""
+    if look.exposure:
+        image = to_display(to_linear(image, light) * 2.0**look.exposure, light)
+    shown = image.clamp(0, 1).cpu().numpy()
+    if look.overlay == "depth":
+        return depth_colours(drawn.picture)
+    if look.overlay == "focus peaking":
+        return peaked(shown, drawn.picture, look.radius * drawn.camera.fx, look.disparity)
+    return shown
+
+
+def _bounded(radius: Tensor, camera: Camera) -> Tensor:
+    most = MOST_BLUR * camera.width
+    return radius.clamp(-most, most)
+
+
+def depth_colours(picture: RGBD) -> np.ndarray:
+    """Near is warm, far is cold, (H, W, 3)."""
+    from matplotlib import colormaps
+
+    if picture.holes.all():
+        return np.zeros((*picture.disparity.shape, 3), np.float32)
+    far, near = picture.disparity_range()
+    share = np.clip((picture.disparity - far) / max(near - far, 1e-9), 0, 1)
+    return colormaps["turbo"](share)[..., :3].astype(np.float32)
+
+
+def peaked(shown: np.ndarray, picture: RGBD, aperture: float, disparity: float) -> np.ndarray:
+    """The picture, a little greyed, with the edges of what is in focus in red: sharp to half a thousandth of its width."""
+    grey = picture.image.mean(-1)
+    edges = np.hypot(*np.gradient(grey)) if min(grey.shape) > 1 else np.zeros_like(grey)
+    blur = aperture * np.abs(disparity - picture.disparity)
+    strength = np.clip(edges / 0.06 - 0.5, 0, 1) * np.clip(2 - blur / (PEAK * grey.shape[1]), 0, 1)
+    quiet = 0.6 * shown + 0.4 * shown.mean(-1, keepdims=True)
+    return quiet + strength[..., None] * (np.array([1.0, 0.15, 0.1], np.float32) - quiet)
+
+
+class Clock:
+    """How many pixels can be drawn in a moment: learned from how long pictures took."""
+
+    def __init__(self, moment: float, first: float = 20_000.0) -> None:
+        self.moment, self.pixels = moment, first
+
+    def learn(self, camera: Camera, seconds: float) -> None:
+        """A picture of that many pixels took so long."""
+        rate = camera.width * camera.height / max(seconds, 1e-4)
+        self.pixels = 0.6 * self.pixels + 0.4 * rate * self.moment
+
+    def divisor(self, camera: Camera) -> int:
+        """How many times fewer pixels along a side a picture must have to be done in a moment, 1 to 16."""
+        return int(np.clip(np.ceil(np.sqrt(camera.width * camera.height / max(self.pixels, 1.0))), 1, 16))

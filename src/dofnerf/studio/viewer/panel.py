@@ -1,0 +1,82 @@
+"""The controls of one visitor, and nothing but them: what they are, and how a look is shown on them."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from dofnerf.studio.viewer.look import BLADES, STOPS, Look, Overlay
+from dofnerf.studio.viewer.stage import Stage
+
+ROUND = "round"
+
+
+class Panel:
+    """Made in the browser of one `client` of viser; handlers are given by whoever owns it."""
+
+    def __init__(self, client: Any, stage: Stage, photos: tuple[str, ...]) -> None:
+        gui = client.gui
+        self.stage = stage
+        with gui.add_folder("Lens"):
+            self.stop = gui.add_markdown("")
+            self.aperture = gui.add_slider("Aperture", 0.0, 1.0, 0.005, 0.0, hint="0: all in focus")
+            self.focus = gui.add_slider("Focus", 0.0, 1.0, 0.002, 0.5, hint="0 is near, 1 is far. Or click on the picture.")
+            self.blades = gui.add_dropdown("Blades", [ROUND, *(str(n) for n in BLADES[1:])], initial_value=ROUND)
+            self.rotation = gui.add_slider("Rotation", 0, 359, 1, 0, hint="of the blades, in degrees")
+            self.exposure = gui.add_slider("Exposure", -STOPS, STOPS, 0.1, 0.0, hint="in stops")
+            self.sharp = gui.add_button("All sharp")
+        with gui.add_folder("Photos", visible=bool(photos)):
+            self.photo = gui.add_dropdown("Photo", list(photos) or ["none"])
+            self.as_shot = gui.add_button("As shot", hint="its pose, and the lens that was learned for it")
+            self.stand = gui.add_button("Stand there, all sharp")
+            self.beside = gui.add_checkbox("Photo beside", initial_value=False, hint="the picture and the photo, side by side")
+        with gui.add_folder("Show"):
+            self.overlay = gui.add_dropdown("Overlay", list(get_args(Overlay)), initial_value="none")
+            self.save = gui.add_button("Save the frame")
+            self.home = gui.add_button("Back to the start")
+        with gui.add_folder("Film", expand_by_default=False):
+            self.count = gui.add_markdown("No keyframes yet.")
+            self.record = gui.add_button("Add a keyframe", hint="camera and lens as they are now")
+            self.forget = gui.add_button("Forget all")
+            self.seconds = gui.add_slider("Seconds between", 0.5, 10.0, 0.5, 2.0)
+            self.film = gui.add_button("Render the film", disabled=True, hint="an MP4 in the run's folder, and to download")
+            self.progress = gui.add_progress_bar(0.0, visible=False)
+        self.words = gui.add_markdown("")
+
+    def read(self, disparity: float, photo: str) -> Look:
+        """What the controls say; focus and photo are kept elsewhere."""
+        blades = 0 if self.blades.value == ROUND else int(self.blades.value)
+        beside = bool(self.beside.value) and photo in self.stage.photos
+        radius = self.stage.widest * float(self.aperture.value) ** 2
+        return Look(
+            radius, disparity, blades, float(self.rotation.value), float(self.exposure.value), self.overlay.value, photo, beside
+        )
+
+    def show(self, look: Look) -> None:
+        """Set the controls to a look."""
+        self.aperture.value = round(min(look.radius / self.stage.widest, 1.0) ** 0.5, 4)
+        self.blades.value = str(look.blades) if look.blades else ROUND
+        self.rotation.value = round(look.rotation) % 360
+        self.exposure.value = round(look.exposure, 2)
+        self.overlay.value = look.overlay
+        self.beside.value = look.beside
+        if look.photo:
+            self.photo.value = look.photo
+        self.show_focus(look.disparity)
+
+    def show_focus(self, disparity: float) -> None:
+        """The focus slider runs evenly in disparity, as blur does."""
+        far, near = self.stage.range
+        self.focus.value = round(min(max((near - disparity) / (near - far), 0.0), 1.0), 4)
+
+    def disparity(self) -> float:
+        """What the focus slider says."""
+        far, near = self.stage.range
+        return near - (near - far) * float(self.focus.value)
+
+    def tell(self, look: Look, f_number: float, blur: float) -> None:
+        """The aperture as an f-number, and as blur: the largest radius in per cent of the picture's width."""
+        where = f"focus at **{1 / look.disparity:.3g}**" if look.disparity > 0 else "focus at infinity"
+        wide = "closed, all in focus" if look.radius == 0 else f"**f/{f_number:.2g}** · blur up to {100 * blur:.1f} % of width"
+        words = f"{wide} · {where}"
+        if self.stop.content != words:
+            self.stop.content = words

@@ -1,0 +1,145 @@
+"""A capture against the truth: the painted world's cameras, walls and colours, which the photos alone must give back."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from small_photos import COUNT, FOCAL, HEIGHT, WIDTH, place
+
+from dofnerf import scenes
+from dofnerf.capture import capture, mapping
+from dofnerf.cli import main
+from dofnerf.train.data import aperture_groups, exif_apertures, f_numbers
+from dofnerf.train.setting import Setting
+from painted import BOARD, WALL
+from poses import align
+
+
+def test_cameras_are_where_they_were(captured):
+    scene = captured.scene
+    assert [frame.name for frame in scene.frames] == [f"images/IMG_{i}.png" for i in range(COUNT)]
+    assert scene.size == (WIDTH, HEIGHT) and "pycolmap" not in sys.modules
+    found = np.stack([scene.camera(i).position for i in range(COUNT)])
+    true = np.stack([place(i).position for i in range(COUNT)])
+    scale, turn, shift = align(found, true)
+    off = np.linalg.norm(scale * found @ turn.T + shift - true, axis=1)
+    assert off.max() < 0.01 * np.linalg.norm(np.ptp(true, axis=0))
+    for i in range(COUNT):
+        assert turn @ scene.camera(i).forward @ place(i).forward > np.cos(np.radians(0.5))
+        assert scene.camera(i).fx == pytest.approx(FOCAL, rel=0.02)
+    # --scale-by says that photos 0 and 3 were taken 1.5 m apart.
+    assert scene.metres == 1 and np.linalg.norm(found[0] - found[3]) == pytest.approx(1.5, rel=1e-6)
+    # The mean camera is at the origin, y is up.
+    np.testing.assert_allclose(found.mean(axis=0), 0, atol=1e-9)
+    assert np.mean([scene.camera(i).camera_to_world[:, 1] for i in range(COUNT)], axis=0)[1] > 0.99
+    xyz = scale * scene.points.xyz @ turn.T + shift
+    missed = np.minimum(np.abs(xyz[:, 2] + WALL), np.abs(xyz[:, 2] + BOARD))
+    assert len(xyz) > 300 and np.percentile(missed, 90) < 0.05
+
+
+def test_the_scene_holds_photos_points_and_what_happened(captured, pictures):
+    scene = captured.scene
+    for i in (0, 2):  # photo 2 was stored turned by 90 degrees
+        straight = scene.photo(i)
+        assert np.abs(straight - pictures[i])[20:-20, 20:-20].mean() < 0.05
+        seen = scene.visible(i)
+        assert len(seen.ids) > 100 and seen.error.mean() < 0.5
+        column, row = seen.pixels.astype(int).T
+        assert np.median(np.abs(straight[row, column] - scene.points.rgb[seen.ids] / 255)) < 0.06
+        assert scene.frames[i].bounds is not None
+    result = json.loads((captured.out / "result.json").read_text())
+    assert (result["registered"], result["photos"], result["width"]) == (COUNT, COUNT + 2, WIDTH)
+    assert result["error_pixels"] < 0.5
+    left_out = result["left_out"]
+    assert set(left_out) == {"IMG 1 copy.jpg", "IMG 7.jpg"}
+    assert "truncated or corrupt" in left_out["IMG 7.jpg"]
+    assert left_out["IMG 1 copy.jpg"] == "the same picture as IMG 1.jpg"
+    assert "captured: 6 of 8 photos have a pose" in scene.notes[0] and any("IMG 7.jpg" in note for note in scene.notes)
+    assert (captured.out / "photos.jpg").is_file()
+
+
+def test_exif_reaches_the_lens(captured):
+    scene = captured.scene
+    assert f_numbers(scene) == [1.8] * 4 + [4.0] * 2
+    groups = aperture_groups(scene, "exif")
+    assert len(set(groups[:4])) == len(set(groups[4:])) == 1 and groups[0] != groups[4]
+    exif = scene.frames[0].exif
+    assert (exif.focal_length, exif.focal_length_35, exif.subject_distance) == (35, 34, 3.5) and exif.camera == "Maker Model 1"
+    # In metres a lens of 35 mm at f/1.8 has a radius of 35 / 3.6 mm.
+    for i, aperture in enumerate(exif_apertures(scene)):
+        assert aperture == pytest.approx(scene.camera(i).fx * 0.035 / 2 / (1.8 if i < 4 else 4.0), rel=1e-6)
+
+
+def test_a_lens_starts_where_exif_says(captured):
+    from dofnerf.train import preset
+    from dofnerf.train.learner import _lens
+
+    config = preset("fast").lens
+    setting = Setting.of(captured.scene, preset("fast"))
+    start = _lens(setting, config).aperture.tolist()
+    widest = 0.9 * config.max_radius / (setting.disparities[1] - setting.disparities[0])
+    np.testing.assert_allclose(start, np.minimum(exif_apertures(captured.scene), widest), rtol=1e-3)
+
+
+def test_a_second_call_does_nothing_and_another_is_refused(captured, monkeypatch, capsys):
+    monkeypatch.setattr(mapping, "run_child", None)
+    before = {path: path.stat().st_mtime_ns for path in captured.out.rglob("*") if path.is_file()}
+    assert len(capture(captured.photos, captured.out, captured.options)) == COUNT
+    assert {path: path.stat().st_mtime_ns for path in captured.out.rglob("*") if path.is_file()} == before
+    assert main(["capture", str(captured.photos), "--out", str(captured.out)]) == 2
+    assert "made with another scale_by, hold_every; choose another folder" in capsys.readouterr().err
+
+
+def test_it_goes_on_where_it_stopped(captured, tmp_path, monkeypatch):
+    """All but the last step done: nothing is computed again, and the same scene comes out."""
+    out = tmp_path / "scene"
+    shutil.copytree(captured.out, out)
+    for name in ("transforms.json", "result.json", "images/IMG_1.png"):
+        (out / name).unlink()
+    task, real = json.loads((out / "work/attempt-0/task.json").read_text()), mapping.run_child
+    monkeypatch.setattr(mapping, "run_child", None)
+    again = capture(captured.photos, out, captured.options)
+    np.testing.assert_allclose(again.camera(3).camera_to_world, captured.scene.camera(3).camera_to_world)
+    np.testing.assert_array_equal(again.photo(1), captured.scene.photo(1))
+    # Without its summary, an attempt is made again, from the features and matches in the database.
+    (out / "transforms.json").unlink()
+    (out / "result.json").unlink()
+    (out / "work/attempt-0/summary.json").unlink()
+    steps = []
+
+    def child(path, log, report):
+        assert json.loads(path.read_text())["pairs"] == task["pairs"]
+        real(path, log, lambda step, done, total: steps.append((step, done, total)))
+
+    monkeypatch.setattr(mapping, "run_child", child)
+    again = capture(captured.photos, out, captured.options)
+    assert len(again) == COUNT and steps[0] == ("features", COUNT, COUNT)
+
+
+def test_info_shows_the_capture(captured, tmp_path, capsys):
+    assert main(["info", str(captured.out), "--sheet", str(tmp_path / "sheet.png")]) == 0
+    text = capsys.readouterr().out
+    assert "captured: 6 of 8 photos have a pose, mean reprojection error" in text
+    assert "f/1.8 (4), f/4 (2)" in text and "unit      1 m" in text
+    for i in range(COUNT):
+        near, far = captured.scene.frames[i].bounds
+        line = next(line for line in text.splitlines() if line.split()[:2] == [str(i), f"IMG_{i}"])
+        assert f"depth {near:.4g} to {far:.4g}" in line and "px off" in line
+
+
+def test_the_child_imports_nothing_of_ours():
+    code = (
+        "import ast, sys; tree = ast.parse(open(sys.argv[1]).read()); print([ast.unparse(n) for n in ast.walk(tree) if "
+        "isinstance(n, (ast.Import, ast.ImportFrom))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(mapping.CHILD)], capture_output=True, text=True, check=True)
+    assert "dofnerf" not in done.stdout and "PIL" not in done.stdout and "pycolmap" in done.stdout
+
+
+def test_the_scene_trains(captured, tmp_path):
+    scene = scenes.load(captured.out, width=60)
+    assert scene.size == (60, 45) and scene.train == tuple(range(COUNT))
+    assert scene.frames[1].seen_error.mean() == pytest.approx(captured.scene.frames[1].seen_error.mean() / 4, rel=1e-3)

@@ -1,0 +1,107 @@
+"""`dofnerf run`: its stages one after the other, each only once, with photos or with a scene; and what comes after training."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from tiny_world import config, scene
+
+from dofnerf import Run, scenes
+from dofnerf.cli import main
+from dofnerf.scenes.exif import Exif
+from dofnerf.studio import everything
+
+
+@pytest.fixture
+def captures(monkeypatch):
+    """A capture that writes the tiny world, and the sources that it was called with; training of a few steps."""
+    called = []
+
+    def capture(source, out, options, display):
+        if not (out / "transforms.json").exists():
+            called.append(source)
+            scenes.write_transforms(scene(), out)
+        return scenes.load(out)
+
+    monkeypatch.setattr(everything, "capture", capture)
+    monkeypatch.setattr(everything, "preset", lambda name: config((2, 2, 0), search=False))
+    return called
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """What the stages after training were called with; the page fails."""
+    called = []
+
+    def export(config):
+        called.append(("page", config.source, config.html))
+        raise ValueError("no page today")
+
+    monkeypatch.setattr(everything, "write_report", lambda config: called.append(("report", config.path)))
+    monkeypatch.setattr(everything, "export", export)
+    monkeypatch.setattr(everything, "show", lambda config: called.append(("view", config.source, config.scene)))
+    return called
+
+
+def test_stages_run_once_and_in_order(captures, later, tmp_path, capsys):
+    photos, out = tmp_path / "photos", tmp_path / "all"
+    photos.mkdir()
+    assert main(["run", str(photos), "--out", str(out), "--width", "20"]) == 0
+    captured = capsys.readouterr()
+    stages = [line for line in captured.out.splitlines() if line.startswith("stage")]
+    assert [line.split(": ")[1].split(" (")[0] for line in stages] == ["capture", "train", "report", "page"]
+    assert captures == [photos] and Run.load(out / "run").learner.standing.step == 4
+    assert later == [("report", out / "run"), ("page", out / "run", True)]
+    assert "dofnerf: page: no page today; the trained run is there all the same" in captured.err
+    assert f"next     dofnerf view {out / 'run'}" in captured.out
+    assert json.loads((out / "run.json").read_text()) == {"preset": "fast", "width": 20, "steps": 1.0}
+
+    before = (out / "run" / "checkpoint.safetensors").read_bytes()
+    assert main(["run", str(photos), "--out", str(out), "--width", "20"]) == 0
+    assert captures == [photos] and (out / "run" / "checkpoint.safetensors").read_bytes() == before
+    capsys.readouterr()
+    assert main(["run", str(photos), "--out", str(out), "--width", "18"]) == 2
+    assert f"--out {out}: was begun with another --width; give another --out" in capsys.readouterr().err
+
+
+def test_a_scene_needs_no_capture_and_leaves_a_report_and_a_page(captures, tmp_path, capsys):
+    scenes.write_transforms(scene(), tmp_path / "place")
+    assert main(["run", str(tmp_path / "place"), "--out", str(tmp_path / "all")]) == 0
+    assert captures == [] and not (tmp_path / "all/scene").exists()
+    run = Run.load(tmp_path / "all/run")
+    assert (tmp_path / "all/run/report.html").is_file() and len(list((tmp_path / "all/run/export").glob("*.html"))) == 1
+    assert run.setting.size == scene().size  # never enlarged to the default width
+    assert run.config.lens.share_aperture == "none"
+
+
+def test_photos_of_one_f_number_share_their_aperture(captures, later, tmp_path):
+    world = scene()
+    frames = tuple(replace(frame, exif=Exif(f_number=(2.0, 2.8)[i % 2])) for i, frame in enumerate(world.frames))
+    scenes.write_transforms(replace(world, frames=frames), tmp_path / "place")
+    assert main(["run", str(tmp_path / "place"), "--out", str(tmp_path / "all")]) == 0
+    run = Run.load(tmp_path / "all/run")
+    assert run.config.lens.share_aperture == "exif" and run.setting.groups == (0, 1, 0, 0)  # photo 3 is held out
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--steps", "0"], "--steps must be above 0"),
+        (["--width", "3"], "--width 3: expected 16 pixels or more"),
+        (["--size", "3"], "--size 3: expected 200 to 20000"),
+    ],
+)
+def test_bad_flags(captures, flags, words, tmp_path, capsys):
+    assert main(["run", str(tmp_path / "photos"), "--out", str(tmp_path / "all"), *flags]) == 2
+    assert words in capsys.readouterr().err and not (tmp_path / "all").exists()
+
+
+def test_no_photos(tmp_path, capsys):
+    assert main(["run", str(tmp_path / "nowhere"), "--out", str(tmp_path / "all")]) == 2
+    assert "nowhere: there is no such folder or video" in capsys.readouterr().err and not (tmp_path / "all").exists()
+
+
+def test_the_viewer_is_opened_on_request(captures, later, tmp_path):
+    scenes.write_transforms(scene(), tmp_path / "place")
+    assert main(["run", str(tmp_path / "place"), "--out", str(tmp_path / "all"), "--view"]) == 0
+    assert later[-1] == ("view", tmp_path / "all/run", tmp_path / "place")

@@ -1,0 +1,196 @@
+"""The page that anybody can refocus, opened from disk in a browser; and the other things that `dofnerf export` writes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from looks import printed
+from PIL import Image
+from small_shots import CAMERA, FAR, FOCAL, HEIGHT, NEAR, WIDTH, card_and_wall, halves, psnr, write_run
+
+from browser import screenshot
+from dofnerf import scenes
+from dofnerf.cli import main
+from dofnerf.optics import Kernel, scatter_layers
+from dofnerf.pictures import read_image, read_map
+from dofnerf.scenes import Lens, read_cameras, read_splats
+from dofnerf.scenes.ply import read_ply
+from dofnerf.studio.layered import fill
+from dofnerf.studio.shot import Opening, exact
+
+NEAR_SIDE, FAR_SIDE = (0.25, 0.5), (0.8, 0.5)  # of the picture, as shares of its width and height
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """run, volume, and page.html of the run's held-out view."""
+    folder = tmp_path_factory.mktemp("exported")
+    write_run(folder / "run")
+    write_run(folder / "volume", "hash")
+    assert main(["export", str(folder / "run"), "--html", "--aperture", "8", "--out", str(folder / "page.html")]) == 0
+    return folder
+
+
+@pytest.fixture
+def page(made, watched):
+    opened = watched((made / "page.html").as_uri())
+    settle(opened)
+    return opened
+
+
+def settle(page) -> np.ndarray:
+    """What the canvas shows when nothing moves any more, at the picture's own size."""
+    page.wait_for_timeout(50)
+    page.wait_for_selector("body[data-state=resting]")
+    page.wait_for_function("!document.getAnimations().length")  # the ring has gone
+    return shrunk(screenshot(page, "#picture"))
+
+
+def shrunk(shot: np.ndarray) -> np.ndarray:
+    image = Image.fromarray((255 * shot).astype(np.uint8)).resize((WIDTH, HEIGHT), Image.Resampling.BOX)
+    return np.asarray(image).astype(float) / 255
+
+
+def click(page, place) -> np.ndarray:
+    box = page.locator("#picture").bounding_box()
+    page.mouse.click(box["x"] + place[0] * box["width"], box["y"] + place[1] * box["height"])
+    return settle(page)
+
+
+def test_a_click_focuses_there_and_blurs_the_rest(page):
+    near_in_focus = halves(click(page, NEAR_SIDE))
+    far_in_focus = halves(click(page, FAR_SIDE))
+    assert near_in_focus[0] > 4 * far_in_focus[0]
+    assert far_in_focus[1] > 4 * near_in_focus[1]
+    assert float(page.evaluate("depth.value")) == pytest.approx(FAR, rel=0.05)
+
+
+def test_its_blur_is_that_of_the_lens(page, made):
+    shown = click(page, FAR_SIDE)
+    view = read_cameras(made / "run" / "cameras.json")[3]
+    opening = Opening(Kernel(), 2.2, 8, 64)
+    truth = exact(card_and_wall(), view.camera, Lens(8.0, FAR), opening, lambda: None).clamp(0, 1).detach().numpy() ** (1 / 2.2)
+    right = psnr(shown[4:-4, 4:-4], truth[4:-4, 4:-4])
+    assert right > 28
+    assert psnr(click(page, NEAR_SIDE)[4:-4, 4:-4], truth[4:-4, 4:-4]) < right - 3
+
+
+def test_sliders_turn_the_lens_and_a_reload_keeps_it(page):
+    first = click(page, FAR_SIDE)
+    page.click("#sharp")
+    sharp = settle(page)
+    assert halves(sharp)[0] > 4 * halves(first)[0]
+    page.locator("#aperture").fill("0.4")
+    stopped_down = settle(page)
+    assert 2 * halves(first)[0] < halves(stopped_down)[0] < 0.9 * halves(sharp)[0]
+    page.locator("#aperture").fill("1")
+    page.locator("#rotation").fill("40")
+    page.select_option("#blades", "5")
+    wide = settle(page)
+    assert halves(wide)[0] < 0.5 * halves(stopped_down)[0]
+    page.locator("#focus").fill("0")
+    near = settle(page)
+    assert halves(near)[0] > 4 * halves(wide)[0]
+    page.reload()
+    assert np.abs(settle(page) - near).mean() < 0.004
+    assert page.input_value("#blades") == "5" and page.input_value("#rotation") == "40"
+
+
+def test_a_second_visitor_has_a_lens_of_its_own(page, made, watched):
+    before = click(page, NEAR_SIDE)
+    other = watched((made / "page.html").as_uri())
+    settle(other)
+    assert halves(click(other, FAR_SIDE))[1] > 4 * halves(before)[1]
+    assert np.abs(settle(page) - before).mean() < 0.004
+
+
+def test_the_page_needs_nothing_from_elsewhere(made):
+    words = (made / "page.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in words
+    assert "http:" not in words and "https:" not in words and "src=" not in words.replace("img-src", "")
+
+
+def test_a_page_that_would_be_large_gives_up_some_quality(made, tmp_path, monkeypatch):
+    monkeypatch.setattr("dofnerf.studio.page.LEAST_ROOM", 0)
+    assert main(["export", str(made / "run"), "--html", "--out", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").stat().st_size < 0.97 * (made / "page.html").stat().st_size
+
+
+def test_layers_give_the_view_back_and_know_what_is_hidden():
+    model = card_and_wall()
+    sharp, layers = model.layers(CAMERA, 4)
+    again = scatter_layers(layers.colour, layers.alpha, torch.zeros_like(layers.alpha))
+    assert psnr(again.detach().numpy(), sharp.image.detach().numpy()) > 45
+    behind = slice(WIDTH // 2 - 10, WIDTH // 2 - 2)  # where the wall goes on behind the card
+    assert layers.disparity[0][10:-10, behind].mean() == pytest.approx(1 / FAR, rel=0.02)
+    assert sharp.disparity[10:-10, behind].mean() == pytest.approx(1 / NEAR, rel=0.02)
+    assert layers.alpha[-1][10:-10, 10:20].min() > 0.95 and layers.alpha[-1][10:-10, 45:].max() < 0.05
+
+
+def test_filling_keeps_what_is_known_and_reaches_everywhere():
+    rng = np.random.default_rng(1)
+    values = torch.from_numpy(rng.uniform(2, 3, (13, 21, 2))).float()
+    known = torch.from_numpy(rng.uniform(size=(13, 21)) > 0.9)
+    filled = fill(values, known)
+    assert torch.equal(filled[known], values[known])
+    assert filled.min() >= values[known].min() - 1e-5 and filled.max() <= values[known].max() + 1e-5
+
+
+def test_layers_on_disk(made, tmp_path, capfd):
+    printed(capfd, "export", made / "volume", "--rgbd", "--view", 3, "--layers", 2, "--out", tmp_path)
+    folder = tmp_path / "view-3-layers"
+    facts = json.loads((folder / "layers.json").read_text())
+    assert facts["camera"]["fl_x"] == pytest.approx(FOCAL) and len(facts["layers"]) == 2
+    out = np.zeros((HEIGHT, WIDTH, 3))
+    for entry in facts["layers"]:
+        pixels = np.asarray(Image.open(folder / entry["colour"])).astype(float) / 255
+        assert pixels.shape == (HEIGHT, WIDTH, 4)
+        out = out * (1 - pixels[..., 3:]) + pixels[..., :3] * pixels[..., 3:]
+        assert (read_map(folder / entry["depth"])[0] > 0).all()
+    assert psnr(out, read_image(folder / "sharp.png")) > 30
+
+
+def test_splats_and_points_on_disk(made, tmp_path, capfd):
+    printed(capfd, "export", made / "run", "--ply", "--out", tmp_path / "run.ply")
+    np.testing.assert_array_equal(read_splats(tmp_path / "run.ply").means, card_and_wall().means.detach().numpy())
+    printed(capfd, "export", made / "volume", "--ply", "--out", tmp_path / "points")
+    points = read_ply(tmp_path / "points" / "scene.ply")
+    assert len(points) > 100 and np.isfinite(points.xyz).all()
+
+
+def test_cameras_as_nerfstudio_reads_them(made, tmp_path, capfd):
+    printed(capfd, "export", made / "run", "--cameras", "--out", tmp_path)
+    folder = tmp_path / "nerfstudio"
+    facts = json.loads((folder / "transforms.json").read_text())
+    theirs = read_cameras(made / "run" / "cameras.json")
+    for entry, view in zip(facts["frames"], theirs, strict=True):  # what nerfstudio's parser asks of a frame
+        assert Image.open(folder / entry["file_path"]).size == (entry["w"], entry["h"]) == (WIDTH, HEIGHT)
+        assert [entry[key] for key in ("fl_x", "fl_y", "cx", "cy")] == [FOCAL, FOCAL, WIDTH / 2, HEIGHT / 2]
+        assert np.allclose(np.array(entry["transform_matrix"])[:3], view.camera.camera_to_world)
+        assert ("learned_lens" in entry) is not view.held_out
+    assert facts["camera_model"] == "OPENCV" and len(facts["train_filenames"]) == 4
+    assert {*facts["train_filenames"], *facts["test_filenames"]} == {entry["file_path"] for entry in facts["frames"]}
+    assert len(scenes.load(folder)) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "say what to export"),
+        (["--html", "--layers", "17"], "--layers must be 1 to 16"),
+        (["--html", "--ply", "--out", "a.html"], "need a folder"),
+        (["--html", "--views", "train", "--out", "a.html"], "4 pages do not fit"),
+        (["--html", "--view", "99"], "no such view"),
+        (["--html", "--focus-at", "900,2"], "outside the picture"),
+        (["--html", "--aperture", "-1"], "--aperture must be 0 or more"),
+    ],
+)
+def test_refusals(made, tmp_path, monkeypatch, capfd, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", str(made / "run"), *arguments]) == 2
+    err = capfd.readouterr().err
+    assert words in err and err.count("\n") == 1
+    assert not list(tmp_path.iterdir()) and not (made / "run" / "export").exists()
