@@ -42,9 +42,9 @@ def _conclude(choice: Choice, cells: list[Cell], done: Outcomes, sketch: Sketch)
         "near the mean",
     )
     notes = (
-        "Largest: weight of the median ray. Largest three: the share of a ray's light from its heaviest sample and the two beside "
-        "it. Near the mean: the share whose disparity is within 5 % of the scene's range from the ray's mean, where the blur puts all. "
-        "Both are means over the rays. Samples of hash crowd where something is, so many share the light there.",
+        "Largest weight: that of the median ray. Largest three: the share of a ray's light from its heaviest sample and the 2 "
+        "beside it. Near the mean: the share whose disparity is within 5 % of the scene's range from the ray's mean, where the "
+        "blur puts all. Both are means over the rays. Samples of hash crowd where something is, so many share the light there.",
     )
     sketch.tables.append(Table("K_volume of the samples on 1024 rays (Fig. 3)", head, tuple(rows), notes))
 
