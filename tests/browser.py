@@ -48,7 +48,7 @@ def watched(browser):
     beyond its own site."""
     contexts, complaints = [], []
 
-    def open_page(address: str, width: int = 800, height: int = 640):
+    def open_page(address: str, width: int = 480, height: int = 420):
         context = browser.new_context(viewport={"width": width, "height": height})
         context.set_default_timeout(120_000)  # a busy machine draws WebGL slowly
         contexts.append(context)

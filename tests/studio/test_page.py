@@ -60,25 +60,20 @@ def click(page, place) -> np.ndarray:
     return settle(page)
 
 
-def test_a_click_focuses_there_and_blurs_the_rest(page):
-    near_in_focus = halves(click(page, NEAR_SIDE))
-    far_in_focus = halves(click(page, FAR_SIDE))
-    assert near_in_focus[0] > 4 * far_in_focus[0]
-    assert far_in_focus[1] > 4 * near_in_focus[1]
+def test_a_click_focuses_there_and_blurs_the_rest_as_a_lens_does(page, made):
+    near, far = click(page, NEAR_SIDE), click(page, FAR_SIDE)
+    assert halves(near)[0] > 4 * halves(far)[0]
+    assert halves(far)[1] > 4 * halves(near)[1]
     assert float(page.evaluate("depth.value")) == pytest.approx(FAR, rel=0.05)
 
-
-def test_its_blur_is_that_of_the_lens(page, made):
-    shown = click(page, FAR_SIDE)
-    view = read_cameras(made / "run" / "cameras.json")[3]
-    opening = Opening(Kernel(), 2.2, 8, 64)
-    truth = exact(card_and_wall(), view.camera, Lens(8.0, FAR), opening, lambda: None).clamp(0, 1).detach().numpy() ** (1 / 2.2)
-    right = psnr(shown[4:-4, 4:-4], truth[4:-4, 4:-4])
+    camera, opening = read_cameras(made / "run" / "cameras.json")[3].camera, Opening(Kernel(), 2.2, 8, 64)
+    truth = exact(card_and_wall(), camera, Lens(8.0, FAR), opening, lambda: None).clamp(0, 1).detach().numpy() ** (1 / 2.2)
+    right = psnr(far[4:-4, 4:-4], truth[4:-4, 4:-4])
     assert right > 28
-    assert psnr(click(page, NEAR_SIDE)[4:-4, 4:-4], truth[4:-4, 4:-4]) < right - 3
+    assert psnr(near[4:-4, 4:-4], truth[4:-4, 4:-4]) < right - 3
 
 
-def test_sliders_turn_the_lens_and_a_reload_keeps_it(page):
+def test_sliders_turn_the_lens_a_reload_keeps_it_and_another_visitor_has_their_own(page, made, watched):
     first = click(page, FAR_SIDE)
     page.click("#sharp")
     sharp = settle(page)
@@ -98,13 +93,11 @@ def test_sliders_turn_the_lens_and_a_reload_keeps_it(page):
     assert np.abs(settle(page) - near).mean() < 0.004
     assert page.input_value("#blades") == "5" and page.input_value("#rotation") == "40"
 
-
-def test_a_second_visitor_has_a_lens_of_its_own(page, made, watched):
-    before = click(page, NEAR_SIDE)
     other = watched((made / "page.html").as_uri())
     settle(other)
-    assert halves(click(other, FAR_SIDE))[1] > 4 * halves(before)[1]
-    assert np.abs(settle(page) - before).mean() < 0.004
+    assert other.input_value("#blades") == "0"
+    assert halves(click(other, FAR_SIDE))[1] > 4 * halves(near)[1]
+    assert np.abs(settle(page) - near).mean() < 0.004
 
 
 def test_the_page_needs_nothing_from_elsewhere(made):

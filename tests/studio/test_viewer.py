@@ -19,7 +19,7 @@ from dofnerf.studio.viewer.look import Look, from_json
 from dofnerf.studio.viewer.visitor import same, side_by_side, to_pane
 
 viser = pytest.importorskip("viser", reason="viser is not installed (pip install 'dofnerf[view]')")
-WINDOW = 1200, 600
+WINDOW = 800, 400
 SIZE = 80  # pixels of the picture's longer side
 NEAR_PART, FAR_PART = (8, 24), (40, 54)  # columns of CAMERA's picture in which there is only the card, only the wall
 
