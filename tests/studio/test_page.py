@@ -167,6 +167,11 @@ def test_cameras_as_nerfstudio_reads_them(made, tmp_path, capfd):
     assert facts["camera_model"] == "OPENCV" and len(facts["train_filenames"]) == 4
     assert {*facts["train_filenames"], *facts["test_filenames"]} == {entry["file_path"] for entry in facts["frames"]}
     assert len(scenes.load(folder)) == 5
+    printed(capfd, "export", made / "run", "--cameras", "--out", tmp_path)  # again: it is ours
+    (folder / "transforms.json").write_text('{"frames": []}')
+    assert main(["export", str(made / "run"), "--cameras", "--out", str(tmp_path)]) == 2
+    assert "was not made by dofnerf export" in capfd.readouterr().err
+    assert (folder / "transforms.json").read_text() == '{"frames": []}'
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dofnerf.studio.viewer.look import Look, from_json
 from dofnerf.studio.viewer.visitor import same, side_by_side, to_pane
 
 viser = pytest.importorskip("viser", reason="viser is not installed (pip install 'dofnerf[view]')")
-WINDOW = 800, 400
+WINDOW = 700, 320
 SIZE = 80  # pixels of the picture's longer side
 NEAR_PART, FAR_PART = (8, 24), (40, 54)  # columns of CAMERA's picture in which there is only the card, only the wall
 
@@ -67,7 +67,7 @@ def settle(page, visitor) -> None:
     page.wait_for_timeout(100)
     assert visitor.resting.wait(60)
     page.wait_for_function("document.body.innerText.includes('resting')")
-    page.wait_for_timeout(400)
+    page.wait_for_timeout(300)
 
 
 def seen(page) -> tuple[float, float]:
@@ -125,6 +125,7 @@ def test_click_sliders_reload_and_a_second_visitor(visit, server):
     kept = again.look
     act(other, second, lambda: other.mouse.click(*place(other, 47, 30)))
     assert second.look.disparity < 0.6 * kept.disparity and again.look == kept
+    other.close()
 
     shot = act(page, again, lambda: page.get_by_role("button", name="As shot").click())
     lens = server.stage.learned("view-0")

@@ -18,6 +18,7 @@ from dofnerf.studio.subject import SplatFileConfig, Subject, is_splat_file
 from dofnerf.studio.viewpoint_config import ViewpointConfig
 
 MOST_LAYERS = 16  # that a page's shader takes
+PHOTOS = "nerfstudio"
 _OPTIONAL = tyro.conf.arg(help_behavior_hint="(optional)")
 
 
@@ -114,6 +115,10 @@ def run(config: ExportConfig) -> list[Path]:
     from dofnerf.studio import export_files
 
     photos = len(subject.views) if config.cameras else 0
+    for view in views if config.rgbd else ():
+        export_files.check_ours(layers_folder(out, view) / export_files.LAYERS)
+    if config.cameras:
+        export_files.check_ours(out / PHOTOS / export_files.CAMERAS)
     with progress_bar(len(views) + config.ply + photos) as (tick, say):
 
         def done(path: Path, words: str) -> None:
@@ -128,9 +133,14 @@ def run(config: ExportConfig) -> list[Path]:
             done(path, export_files.write_scene(path, subject))
             tick(1)
         if config.cameras:
-            path = export_files.write_photos(out / "nerfstudio", subject, lambda: tick(1))
+            path = export_files.write_photos(out / PHOTOS, subject, lambda: tick(1))
             done(path, f"{photos} cameras, their lenses where known, and sharp pictures")
     return written
+
+
+def layers_folder(out: Path, view: Viewpoint) -> Path:
+    """Where the layers of a view go."""
+    return out / f"{view.name}-layers"
 
 
 def chosen_views(config: ExportConfig, subject: Subject) -> list[Viewpoint]:
@@ -159,5 +169,5 @@ def shoot(config: ExportConfig, subject: Subject, view: Viewpoint, out: Path, do
         write_page(path, picture, view.camera, lens, f"{subject.source.resolve().name} {view.name}")
         done(path, f"{view.camera.width} × {view.camera.height}, {config.layers} layers, {path.stat().st_size / 1e6:.2f} MB")
     if config.rgbd:
-        path = export_files.write_layers(out / f"{view.name}-layers", picture, replace(view, lens=None))
+        path = export_files.write_layers(layers_folder(out, view), picture, replace(view, lens=None))
         done(path, f"{config.layers} layers of colour and depth, the farthest first")

@@ -15,6 +15,7 @@ from dofnerf.pictures.files import to_bytes
 from dofnerf.render.splats.model import SplatModel
 from dofnerf.scenes import Points, Splats, Viewpoint, plain_stems, write_splats
 from dofnerf.scenes.export import plain_lens
+from dofnerf.scenes.guard import read_json
 from dofnerf.scenes.ply import write_ply
 from dofnerf.scenes.viewpoints import plain_view
 from dofnerf.studio.layered import LayeredPicture
@@ -23,7 +24,14 @@ from dofnerf.studio.subject import Subject
 
 MOST_POINTS = 300_000
 FLAT = 0.03  # relative change of disparity over a pixel beyond which a point may hang in the air between two things
-LAYERS = "layers.json"
+LAYERS, CAMERAS = "layers.json", "transforms.json"
+MARK = "dofnerf export"
+
+
+def check_ours(list_: Path) -> None:
+    """Refuse to write where a list (JSON) lies that we did not write."""
+    if list_.exists() and read_json(list_).get("made_by") != MARK:
+        raise ValueError(f"{list_}: is there, and was not made by dofnerf export; give another --out")
 
 
 def write_layers(folder: Path, picture: LayeredPicture, view: Viewpoint) -> Path:
@@ -38,7 +46,8 @@ def write_layers(folder: Path, picture: LayeredPicture, view: Viewpoint) -> Path
         write_map(folder / entry["depth"], _depth(disparity))
         entries.append(entry)
     about = "Layers, the farthest first: RGBA not premultiplied, depth along the optical axis in scene units."
-    write_json(folder / LAYERS, {"about": about, "camera": plain_view(view) | {"file_path": "sharp.png"}, "layers": entries})
+    camera = plain_view(view) | {"file_path": "sharp.png"}
+    write_json(folder / LAYERS, {"made_by": MARK, "about": about, "camera": camera, "layers": entries})
     return folder
 
 
@@ -99,5 +108,5 @@ def write_photos(folder: Path, subject: Subject, tick: Callable[[], None]) -> Pa
         tick()
     held = split[True]
     names_of = {"train_filenames": split[False], "val_filenames": held, "test_filenames": held} if held else {}
-    write_json(folder / "transforms.json", {"camera_model": "OPENCV", **names_of, "frames": entries})
-    return folder / "transforms.json"
+    write_json(folder / CAMERAS, {"made_by": MARK, "camera_model": "OPENCV", **names_of, "frames": entries})
+    return folder / CAMERAS
