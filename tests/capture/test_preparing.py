@@ -138,8 +138,10 @@ def test_pairs_of_few_and_of_many(tmp_path):
 
 
 def test_the_ladder_grows_more_tolerant():
-    first, second, third = LADDER
-    assert first.features == second.features != third.features
+    first, second, small, third = LADDER
+    assert len({attempt.features for attempt in LADDER}) == 3 and first.features == second.features
+    assert small.small and not any(attempt.small for attempt in (first, second, third))
+    assert small.extraction == third.extraction and small.mapping == second.mapping
     assert third.extraction["sift"]["estimate_affine_shape"] and third.extraction["sift"]["domain_size_pooling"]
     assert third.matching["guided_matching"] and not first.matching
     assert third.extraction["sift"]["peak_threshold"] < first.extraction["sift"]["peak_threshold"]
