@@ -87,7 +87,7 @@ def complaint(capsys, source, out, *flags):
     ("flags", "words"),
     [
         (["--size", "20"], "--size 20: expected 200 to 20000"),
-        (["--attempts", "9"], "--attempts 9: expected 1 to 3"),
+        (["--attempts", "9"], "--attempts 9: expected 1 to 4"),
         (["--every", "0"], "--every 0: expected 1 or more"),
         (["--hold-every", "1"], "--hold-every 1: expected 0, or 2 or more"),
         (["--scale-by", "0,1"], "--scale-by 0,1: expected A,B,METRES"),

@@ -14,6 +14,7 @@ from dofnerf.capture.listing import list_files
 from dofnerf.capture.mapping import Mapped
 from dofnerf.capture.pairs import choose_pairs, most_alike
 from dofnerf.capture.photos import Photo, choose_turns, prepare, read_headers, sharpness, working_names
+from dofnerf.capture.progress import Display
 from dofnerf.capture.verdicts import explain
 from dofnerf.capture.video import extract_frames
 from dofnerf.pictures import read_image, write_video
@@ -137,8 +138,10 @@ def test_pairs_of_few_and_of_many(tmp_path):
 
 
 def test_the_ladder_grows_more_tolerant():
-    first, second, third = LADDER
-    assert first.features == second.features != third.features
+    first, second, small, third = LADDER
+    assert len({attempt.features for attempt in LADDER}) == 3 and first.features == second.features
+    assert small.small and not any(attempt.small for attempt in (first, second, third))
+    assert small.extraction == third.extraction and small.mapping == second.mapping
     assert third.extraction["sift"]["estimate_affine_shape"] and third.extraction["sift"]["domain_size_pooling"]
     assert third.matching["guided_matching"] and not first.matching
     assert third.extraction["sift"]["peak_threshold"] < first.extraction["sift"]["peak_threshold"]
@@ -172,3 +175,20 @@ def test_the_sharpest_frame_of_each_window(tmp_path):
     before = [path.stat().st_mtime_ns for path in files]
     assert extract_frames(tmp_path / "clip.mp4", tmp_path / "frames", 6, nothing) == files
     assert [path.stat().st_mtime_ns for path in files] == before
+
+
+def test_without_a_terminal_each_step_leaves_one_line(capsys):
+    with Display() as display:
+        for done in range(4):
+            display.report("features", done, 3)
+        display.report("poses", 2, 3)
+        display.say("one photo has no pose")
+        display.report("writing", 1, 3)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().err.splitlines()]
+    assert lines == [
+        "dofnerf: features 3 of 3", "dofnerf: poses 2 of 3", "dofnerf: one photo has no pose", "dofnerf: writing 1 of 3",
+    ]  # fmt: skip
+    with Display(quiet=True) as display:
+        display.report("features", 3, 3)
+        display.say("nothing")
+    assert capsys.readouterr().err == ""

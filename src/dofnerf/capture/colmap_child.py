@@ -114,7 +114,7 @@ def reconstruct(task: Task, speak: Speaker) -> dict[int, Any]:
 
     def one_more() -> None:
         count[0] += 1
-        speak("poses", min(count[0], total), total)
+        speak("poses", min(count[0], total - 1), total)
 
     models = Path(task["models"])
     models.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def reconstruct(task: Task, speak: Speaker) -> dict[int, Any]:
     for key, model in found.items():
         result[key] = breathe(adjust(model, distortion=True), models / f"{key}-own")
         result[key].write_binary(models / str(key))
-    speak("poses", total, total)
+    speak("poses", max((model.num_reg_images() for model in result.values()), default=0), total)
     return result
 
 

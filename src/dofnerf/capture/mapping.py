@@ -32,7 +32,7 @@ Report = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Mapped:
-    """An attempt's best model: `folder` (COLMAP's), `registered` photos, mean `error` in pixels of the photos as given.
+    """An attempt's best model: `folder` (COLMAP's), `registered` photos, mean `error` in pixels of the scene's photos.
 
     `features` and `matches` (inliers with the best partner) are there for every photo, by name; `models` counts the sets of
     photos that fit together, of which this is the largest.
@@ -49,17 +49,22 @@ class Mapped:
 
 
 @dataclass(frozen=True)
-class Job:
-    """What to map: `photos` is a folder of `NAME.png`; `pairs` are names; `work` is where all is kept."""
+class Staged:
+    """Copies to look for features in: `photos` is a folder of `NAME.png`, `scale` times as large as those of the scene."""
 
     photos: Path
-    work: Path
     groups: Sequence[Group]
-    pairs: Sequence[tuple[str, str]]
+    scale: float
 
-    @property
-    def count(self) -> int:
-        return sum(len(group.names) for group in self.groups)
+
+@dataclass(frozen=True)
+class Job:
+    """What to map: `count` photos; `pairs` are names; `work` is where all is kept; `stage(small)` makes the copies."""
+
+    work: Path
+    count: int
+    pairs: Sequence[tuple[str, str]]
+    stage: Callable[[bool], Staged]
 
 
 def map_photos(job: Job, attempts: int, report: Report, say: Callable[[str], None]) -> Mapped:
@@ -82,12 +87,13 @@ def map_photos(job: Job, attempts: int, report: Report, say: Callable[[str], Non
 def _try(job: Job, number: int, attempt: Attempt, report: Report) -> Mapped:
     folder = job.work / f"attempt-{number}"
     summary = folder / "summary.json"
+    staged = job.stage(attempt.small)
     task = {
-        "photos": str(job.photos),
+        "photos": str(staged.photos),
         "database": str(job.work / f"{attempt.features}.db"),
         "models": str(folder / "models"),
         "summary": str(summary),
-        "groups": [{**group.plain(), "names": [f"{name}.png" for name in group.names]} for group in job.groups],
+        "groups": [{**group.plain(), "names": [f"{name}.png" for name in group.names]} for group in staged.groups],
         "pairs": [(f"{one}.png", f"{other}.png") for one, other in job.pairs],
         "extraction": attempt.extraction,
         "matching": attempt.matching,
@@ -98,10 +104,10 @@ def _try(job: Job, number: int, attempt: Attempt, report: Report) -> Mapped:
     if not summary.is_file():
         write_json(folder / "task.json", task)
         run_child(folder / "task.json", job.work / LOG, report)
-    return _best(attempt, folder / "models", json.loads(summary.read_text(encoding="utf-8")))
+    return _best(attempt, folder / "models", json.loads(summary.read_text(encoding="utf-8")), staged.scale)
 
 
-def _best(attempt: Attempt, folder: Path, summary: dict[str, Any]) -> Mapped:
+def _best(attempt: Attempt, folder: Path, summary: dict[str, Any], scale: float) -> Mapped:
     def stems(values: dict[str, int]) -> dict[str, int]:
         return {Path(name).stem: count for name, count in values.items()}
 
@@ -112,7 +118,8 @@ def _best(attempt: Attempt, folder: Path, summary: dict[str, Any]) -> Mapped:
     first = models[0]
     names = tuple(Path(name).stem for name in first["registered"])
     others = sum(len({*model["registered"]} - {*first["registered"]}) >= 3 for model in models[1:])
-    return Mapped(attempt.name, folder / first["folder"], names, first["error"], first["points"], *known, 1 + others)
+    error = first["error"] / scale
+    return Mapped(attempt.name, folder / first["folder"], names, error, first["points"], *known, 1 + others)
 
 
 def run_child(task: Path, log: Path, report: Report) -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 from dofnerf.capture.assembly import ScaleBy, assemble, coloured, scaled_by
 from dofnerf.capture.groups import group_photos
 from dofnerf.capture.listing import list_files
-from dofnerf.capture.mapping import FULL, Job, Mapped, map_photos
+from dofnerf.capture.mapping import FULL, Job, Mapped, Staged, map_photos
 from dofnerf.capture.pairs import EXHAUSTIVE, choose_pairs
 from dofnerf.capture.photos import Photo, fingerprint, prepare, read_headers, working_names
 from dofnerf.capture.progress import Display
@@ -32,6 +32,7 @@ from dofnerf.scenes.ply import write_ply
 RECORD, RESULT, WORK, SHEET = "capture.json", "result.json", "work", "photos.jpg"
 FEWEST = 3
 _ENLARGE, _SMALL = 3.0, 380_000  # small photos are enlarged for the features, up to so many times and so many pixels
+_SMALLEST = 150_000  # pixels of the small copies
 _BYTES = 9  # on disk, for each pixel of the copies, features and the scene's photos
 
 
@@ -45,8 +46,8 @@ class CaptureOptions:
     """Two photos (file names, or numbers from 0) and how far apart they were taken: makes the scene's unit the metre."""
     every: int | None = None
     """Of a video: take the sharpest of every so many frames (default: so that about 80 come out)."""
-    attempts: int = 3
-    """How many times to try, with ever more tolerant settings, while photos lack a pose: 1 to 3."""
+    attempts: int = 4
+    """How many times to try, with ever more tolerant settings, while photos lack a pose: 1 to 4."""
     exhaustive: int = EXHAUSTIVE
     """Up to so many photos, each is compared with each; beyond, with those beside it and those that look alike."""
     hold_every: int = 9
@@ -58,8 +59,8 @@ class CaptureOptions:
         """Refuse what makes no sense."""
         if not 200 <= self.size <= 20000:
             raise ValueError(f"--size {self.size}: expected 200 to 20000 pixels")
-        if not 1 <= self.attempts <= 3:
-            raise ValueError(f"--attempts {self.attempts}: expected 1 to 3")
+        if not 1 <= self.attempts <= 4:
+            raise ValueError(f"--attempts {self.attempts}: expected 1 to 4")
         if self.every is not None and self.every < 1:
             raise ValueError(f"--every {self.every}: expected 1 or more frames")
         if self.hold_every < 0 or self.hold_every == 1:
@@ -158,22 +159,25 @@ def _expect_space(work: Path, pixels: float) -> None:
 
 
 def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, display: Display) -> Mapped:
-    pixels = np.median([photo.size[0] * photo.size[1] for photo in photos])
-    enlarge = float(np.clip((_SMALL / pixels) ** 0.5, 1.0, _ENLARGE))
-    folder = work / "photos"
-    if enlarge > 1:
-        folder = work / "enlarged"
-        for photo in photos:
-            _enlarge(photo, folder, enlarge)
+    pixels = float(np.median([photo.size[0] * photo.size[1] for photo in photos]))
+
+    def stage(small: bool) -> Staged:
+        scale = min(1.0, (_SMALLEST / pixels) ** 0.5) if small else min(max((_SMALL / pixels) ** 0.5, 1.0), _ENLARGE)
+        folder = work / ("photos" if scale == 1 else "small" if small else "enlarged")
+        if scale != 1:
+            for photo in photos:
+                _resize(photo, folder, scale)
+        return Staged(folder, group_photos(photos, scale), scale)
+
     pairs = [(photos[a].name, photos[b].name) for a, b in choose_pairs([p.file for p in photos], options.exhaustive)]
-    job = Job(folder, work, group_photos(photos, enlarge), pairs)
-    return map_photos(job, options.attempts, display.report, display.say)
+    return map_photos(Job(work, len(photos), pairs, stage), options.attempts, display.report, display.say)
 
 
-def _enlarge(photo: Photo, folder: Path, enlarge: float) -> None:
+def _resize(photo: Photo, folder: Path, scale: float) -> None:
+    """A grey copy, `scale` times as large."""
     target = folder / f"{photo.name}.png"
     if not target.is_file():
-        size = round(photo.size[0] * enlarge), round(photo.size[1] * enlarge)
+        size = round(photo.size[0] * scale), round(photo.size[1] * scale)
         with Image.open(photo.file) as picture, atomic(target) as temporary:
             picture.convert("L").resize(size, Image.Resampling.BICUBIC).save(temporary, compress_level=1)
 

@@ -18,28 +18,34 @@ class Display:
         self.live = self.console.is_terminal and not quiet
         columns = (TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self.bars = Progress(*columns, console=self.console, disable=not self.live)
-        self.step, self.task, self.ended = "", TaskID(0), False
+        self.step, self.task, self.last = "", TaskID(0), ""
 
     def report(self, step: str, done: int, total: int) -> None:
         """`done` of `total` photos or pairs of this step."""
         if step != self.step:
-            self.step, self.task, self.ended = step, self.bars.add_task(step, total=total), False
+            self._end()
+            self.step, self.task = step, self.bars.add_task(step, total=total)
         self.bars.update(self.task, completed=done, total=total)
-        if done >= total and not self.ended:
-            self.ended = True
-            if not (self.live or self.quiet):
-                print(f"dofnerf: {step:<9} {done} of {total}", file=sys.stderr, flush=True)
+        self.last = f"dofnerf: {step:<9} {done} of {total}"
 
     def say(self, words: str) -> None:
         """A line that stays."""
+        self._end()
         if self.live:
             self.console.print(f"dofnerf: {words}", highlight=False, markup=False, soft_wrap=True)
         elif not self.quiet:
             print(f"dofnerf: {words}", file=sys.stderr, flush=True)
+
+    def _end(self) -> None:
+        """Where there is no bar, say how the step ended."""
+        if self.last and not (self.live or self.quiet):
+            print(self.last, file=sys.stderr, flush=True)
+        self.last, self.step = "", ""
 
     def __enter__(self) -> Display:
         self.bars.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end()
         self.bars.stop()
