@@ -12,7 +12,6 @@ to the exact lens, by their number.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import statistics
 import time
@@ -21,8 +20,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from dofnerf.optics import Kernel, scatter_layers, to_display
+from dofnerf.render import ViewLens
 from dofnerf.render.splats.model import SplatModel
 from dofnerf.scenes import Lens
+from dofnerf.studio.quality import psnr
 from dofnerf.studio.shot import Opening, exact
 from dofnerf.studio.subject import Subject, open_run
 from dofnerf.studio.viewer.darkroom import LAYERS, draw, glance, photograph, smaller
@@ -78,14 +79,14 @@ def quality(subject: Subject) -> None:
     for name, disparity in (("near", near), ("far", far)):
         opening = Opening(Kernel(), subject.light, 1, 128)
         truth = to_display(exact(subject.model, camera, Lens(aperture, 1 / disparity), opening, lambda: None), subject.light)
-        words = []
+        own = subject.model.view(camera, ViewLens(aperture, disparity, light=subject.light)).image
+        words = [f"each splat by its own depth: {psnr(own.clamp(0, 1).numpy(), truth.clamp(0, 1).numpy()):.1f} dB"]
         for count in (1, 2, 3, 4, 8):
             _, layers = subject.model.layers(camera, count)
             image = scatter_layers(
                 layers.colour, layers.alpha, aperture * (disparity - layers.disparity), Kernel(), subject.light
             )
-            error = float((image.clamp(0, 1) - truth.clamp(0, 1)).square().mean())
-            words.append(f"{count}: {-10 * math.log10(error):.1f} dB")
+            words.append(f"{count}: {psnr(image.clamp(0, 1).numpy(), truth.clamp(0, 1).numpy()):.1f} dB")
         print(f"| layers against the exact lens, focus {name} | {', '.join(words)} | |")
 
 
