@@ -45,9 +45,7 @@ _EASY = {
         "abs_pose_min_num_inliers": 12,
         "abs_pose_min_inlier_ratio": 0.1,
         "max_reg_trials": 8,
-        "filter_min_tri_angle": 0.7,
     },
-    "triangulation": {"min_angle": 0.7},
 }
 
 LADDER = (
