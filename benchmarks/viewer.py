@@ -19,11 +19,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from dofnerf.studio.quality import psnr
+
 from dofnerf.optics import Kernel, scatter_layers, to_display
 from dofnerf.render import ViewLens
 from dofnerf.render.splats.model import SplatModel
 from dofnerf.scenes import Lens
-from dofnerf.studio.quality import psnr
 from dofnerf.studio.shot import Opening, exact
 from dofnerf.studio.subject import Subject, open_run
 from dofnerf.studio.viewer.darkroom import LAYERS, draw, glance, photograph, smaller

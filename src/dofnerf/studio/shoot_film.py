@@ -30,7 +30,7 @@ def photograph_moment(subject: Subject, moment: Moment, layers: int | None = Non
         total = np.zeros((view.camera.height, view.camera.width, 3), np.float32)
         for blades, share in shares.items():
             kernel = Kernel(blades, math.radians(moment.rotation))
-            opening = Opening(kernel, light, layers or LAYERS, samples, cut=layers is not None)
+            opening = Opening(kernel, light, layers or LAYERS, samples)
             if share > 0:
                 total += share * photograph(subject.model, view.camera, view.lens, opening, flat)
     shown = to_display(torch.from_numpy(total * 2.0**moment.exposure), light)

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
-from dofnerf.optics import coc_radius_from_disparity, scatter_layers
 from dofnerf.optics.aperture import Kernel
 from dofnerf.optics.light import Curve, to_linear
 from dofnerf.rays import lens_points
@@ -30,13 +29,12 @@ FAINT = 0.02  # alpha below which there is nothing: a silhouette's thin edge bel
 
 class Opening(NamedTuple):
     """What does not change from view to view: the aperture's shape, the light curve, and how blur is made: `samples` views from
-    all over the lens; else in `layers`, by all means if `cut`, or in a way of its own that the model has."""
+    all over the lens, or else in `layers` of depth."""
 
     kernel: Kernel
     light: Curve
     layers: int
     samples: int
-    cut: bool = False
 
 
 def sharp_picture(model: Model, camera: Camera) -> tuple[View, RGBD]:
@@ -71,11 +69,6 @@ def photograph(
     if flat is not None:
         virtual = VirtualLens(flat, opening.kernel, opening.light, opening.layers)
         light = virtual.shown(virtual.photograph(lens.aperture, 1 / lens.focus_depth), linear=True)
-    elif opening.cut:
-        _, cut = model.layers(camera, opening.layers)
-        radius = coc_radius_from_disparity(cut.disparity, lens.aperture, 1 / lens.focus_depth)
-        image = scatter_layers(cut.colour, cut.alpha, radius, opening.kernel, opening.light)
-        light = to_linear(image, opening.light).cpu().numpy()
     else:
         through = ViewLens(lens.aperture, 1 / lens.focus_depth, opening.kernel, opening.layers, opening.light)
         light = to_linear(model.view(camera, through).image, opening.light).cpu().numpy()
