@@ -33,8 +33,8 @@ class Growth:
     look: int = 4
 
     def looks(self, step: int) -> bool:
-        """Whether this step's error is to be remembered."""
-        return step % self.look == 0
+        """Whether this step's error is to be remembered: in the steps since the last move, or that long before the first."""
+        return step % self.look == 0 and self.due(step - step % self.every + self.every - 1)
 
     def due(self, step: int) -> bool:
         """Whether to move after this step: not at the start, and not when nothing is left to settle."""
