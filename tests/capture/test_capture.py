@@ -75,11 +75,11 @@ def test_exif_reaches_the_lens(captured):
 
 def test_a_lens_starts_where_exif_says(captured):
     from dofnerf.train import preset
-    from dofnerf.train.learner import _lens
+    from dofnerf.train.learner import starting_lens
 
     config = preset("fast").lens
     setting = Setting.of(captured.scene, preset("fast"))
-    start = _lens(setting, config).aperture.tolist()
+    start = starting_lens(setting, config).aperture.tolist()
     widest = 0.9 * config.max_radius / (setting.disparities[1] - setting.disparities[0])
     np.testing.assert_allclose(start, np.minimum(exif_apertures(captured.scene), widest), rtol=1e-3)
 

@@ -45,7 +45,10 @@ def settle(page) -> np.ndarray:
     """What the canvas shows when nothing moves any more, at the picture's own size."""
     page.wait_for_timeout(50)
     page.wait_for_selector("body[data-state=resting]")
-    page.wait_for_function("!document.getAnimations().length")  # the ring has gone
+    while page.evaluate(
+        "document.getAnimations().length"
+    ):  # the ring is there (the page allows no eval, so no wait_for_function)
+        page.wait_for_timeout(50)
     return shrunk(screenshot(page, "#picture"))
 
 
