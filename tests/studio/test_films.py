@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import imageio_ffmpeg
 import numpy as np
 import pytest
+import torch
 from looks import printed
 from PIL import Image
-from small_shots import CAMERA, FAR, HEIGHT, NEAR, WIDTH, halves, write_run
+from small_shots import CAMERA, FAR, HEIGHT, NEAR, WIDTH, card_and_wall, halves, write_run
 
 from dofnerf.cli import main
 from dofnerf.scenes import Lens, Viewpoint
@@ -202,3 +204,19 @@ def test_refusals(made, tmp_path, monkeypatch, capfd, arguments, words):
     err = capfd.readouterr().err
     assert words in err and err.count("\n") == 1
     assert not list(tmp_path.iterdir()) and not (made / "run" / "films").exists()
+
+
+def test_frames_of_a_film_that_is_drawn_another_way_are_not_taken_over():
+    from dofnerf.render.splats import Style
+    from dofnerf.studio.film import _state
+    from dofnerf.studio.subject import Subject
+
+    subject = Subject(Path("a.ply"), card_and_wall(), "")
+    states = {_state(subject), _state(replace(subject, flat=True))}
+    assert _state(replace(subject)) in states and len(states) == 2
+    subject.model.style = Style(antialiased=True)
+    states.add(_state(subject))
+    with torch.no_grad():
+        subject.model.opacity_logits[-1] += 1  # the last number of many
+    states.add(_state(subject))
+    assert len(states) == 4

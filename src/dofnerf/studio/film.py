@@ -194,8 +194,10 @@ def frames_folder(config: RenderConfig, subject: Subject, moments: Sequence[Mome
 
 
 def _state(subject: Subject) -> str:
-    """What is filmed: the first numbers of each of the model's tensors."""
-    digest = hashlib.sha256()
+    """What is filmed, and how it is drawn: all of the model's tensors, and the style of splats."""
+    digest = hashlib.sha256(f"{getattr(subject.model, 'style', None)} {subject.flat}".encode())
     for name, tensor in sorted(subject.model.state_dict().items()):
-        digest.update(name.encode() + tensor.detach().cpu().reshape(-1)[:4096].numpy().tobytes())
+        values = tensor.detach().cpu().contiguous()
+        digest.update(f"{name} {values.dtype} {tuple(values.shape)} ".encode())
+        digest.update(values.numpy().tobytes())
     return digest.hexdigest()
