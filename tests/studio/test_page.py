@@ -183,6 +183,7 @@ def test_cameras_as_nerfstudio_reads_them(made, tmp_path, capfd):
         (["--html", "--views", "train", "--out", "a.html"], "4 pages do not fit"),
         (["--html", "--view", "99"], "no such view"),
         (["--html", "--focus-at", "900,2"], "outside the picture"),
+        (["--html", "--eye", "0,0,50", "--look-at", "0,0,60"], "shows nothing"),
         (["--html", "--aperture", "-1"], "--aperture must be 0 or more"),
     ],
 )
