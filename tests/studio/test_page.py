@@ -100,6 +100,32 @@ def test_sliders_turn_the_lens_a_reload_keeps_it_and_another_visitor_has_their_o
     assert np.abs(settle(page) - near).mean() < 0.004
 
 
+def test_a_picture_comes_to_rest_without_a_black_one_and_asks_for_one_frame_at_a_time(page):
+    dark = """() => { quality = 4; draw(...QUALITY[4]); refine(0);
+      const row = new Uint8Array(4 * width); gl.readPixels(0, 1, width, 1, gl.RGBA, gl.UNSIGNED_BYTE, row);
+      return [canvas.width, row.filter((value, i) => i % 4 < 3 && value < 8).length]; }"""
+    assert page.evaluate(dark) == [WIDTH, 0]
+    settle(page)
+    asked = """() => { let count = 0; const ask = requestAnimationFrame;
+      window.requestAnimationFrame = (then) => { count += 1; return ask(then); };
+      move(false); move(true); move(false); window.requestAnimationFrame = ask; return count; }"""
+    assert page.evaluate(asked) == 1
+    settle(page)
+
+
+def test_many_blades_and_a_card_that_is_too_small(made, tmp_path, watched):
+    assert main(["export", str(made / "run"), "--html", "--blades", "12", "--out", str(tmp_path / "page.html")]) == 0
+    opened = watched((tmp_path / "page.html").as_uri())
+    settle(opened)
+    assert opened.input_value("#blades") == "12" and opened.evaluate("lens.blades") == 12
+    words = (tmp_path / "page.html").read_text(encoding="utf-8")
+    broken = words.replace("const SCENE", "WebGL2RenderingContext.prototype.getParameter = () => 16; const SCENE", 1)
+    (tmp_path / "broken.html").write_text(broken, encoding="utf-8")
+    sorry = watched((tmp_path / "broken.html").as_uri())
+    sorry.wait_for_selector("#sorry:not([hidden])")
+    assert "64 × 48 pixels" in sorry.inner_text("#sorry")
+
+
 def test_the_page_needs_nothing_from_elsewhere(made):
     words = (made / "page.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in words
