@@ -132,9 +132,12 @@ def test_the_page_needs_nothing_from_elsewhere(made):
     assert "http:" not in words and "https:" not in words and "src=" not in words.replace("img-src", "")
 
 
-def test_a_page_that_would_be_large_gives_up_some_quality(made, tmp_path, monkeypatch):
+def test_a_page_that_would_be_large_gives_up_some_quality_and_one_that_is_large_says_so(made, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr("dofnerf.studio.page.LEAST_ROOM", 0)
-    assert main(["export", str(made / "run"), "--html", "--out", str(tmp_path / "page.html")]) == 0
+    assert "smaller page" not in printed(capfd, "export", made / "run", "--html", "--out", tmp_path / "page.html")
+    monkeypatch.setattr("dofnerf.studio.export.LARGE_PAGE", 0.001)
+    words = printed(capfd, "export", made / "run", "--html", "--out", tmp_path / "again.html")
+    assert "more than 0.001: a smaller --width" in words
     assert (tmp_path / "page.html").stat().st_size < 0.97 * (made / "page.html").stat().st_size
 
 

@@ -61,7 +61,8 @@ class ExportConfig:
     cameras: bool = False
     """A folder that nerfstudio reads: transforms.json with the pose and the learned lens of every photo, and its sharp view."""
     layers: int = 4
-    """Layers of depth for --html and --rgbd, 1 to 16. Each knows what nearer ones hide."""
+    """Layers of depth for --html and --rgbd, 1 to 16. Each knows what nearer ones hide; a .ply's guesses it, unless
+    --blend light is given."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER|FILE", help_behavior_hint="(default: export in the run)")] = None
     """A folder, made if it is not there; or, for one page or one .ply, its file. What has the same name is replaced."""
     viewpoint: ViewpointConfig = field(default_factory=ViewpointConfig)

@@ -226,15 +226,17 @@ async function begin() {
   mattes = depths.map((image) => { paper.drawImage(image, 0, 0); return paper.getImageData(0, 0, width, height).data; });
   prepare(colours, depths);
   canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
-  canvas.addEventListener("webglcontextrestored", () => { prepare(colours, depths); move(false); });
+  canvas.addEventListener("webglcontextrestored", () => { try { prepare(colours, depths); move(false); } catch (error) { regret(error); } });
   focus = lens.focus;
   listen();
   fit();
   move(false);
 }
 
-begin().catch((error) => {
+function regret(error) {
   $("frame").hidden = true;
   $("sorry").hidden = false;
   $("sorry").textContent = `This picture cannot be shown: ${error.message}.`;
-});
+}
+
+begin().catch(regret);
