@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import imageio_ffmpeg
 import numpy as np
 import pytest
+import torch
 from looks import printed
 from PIL import Image
-from small_shots import CAMERA, FAR, HEIGHT, NEAR, WIDTH, halves, write_run
+from small_shots import CAMERA, FAR, HEIGHT, NEAR, WIDTH, card_and_wall, halves, write_run
 
 from dofnerf.cli import main
 from dofnerf.scenes import Lens, Viewpoint
@@ -191,8 +193,14 @@ def test_a_film_of_keyframes(film, tmp_path):
         (["--rack-focus", "--focus", "2"], "both say where the focus is"),
         (["--rack-focus", "--frames", "1"], "--frames must be 2"),
         (["--keyframes", "k.json", "--aperture", "3"], "leave --aperture away"),
+        (["--keyframes", "k.json", "--blades", "5"], "leave --blades away"),
+        (["--keyframes", "k.json", "--view", "1"], "leave --view away"),
+        (["--keyframes", "k.json", "--height", "90"], "leave --height away"),
+        (["--keyframes", "k.json", "--once"], "leave --once away"),
+        (["--path", "still", "--alpha", "png"], "--alpha is for pictures"),
         (["--keyframes", "k.json"], "k.json"),
         (["--path", "still", "--as-shot"], "for pictures, not for films"),
+        (["--aperture-to", "1e7", "--frames", "2", "--once"], "blurs the picture by up to"),
         (["--path", "orbit", "--follow", "0,0,5", "--aperture", "3", "--frames", "2"], "behind the camera"),
     ],
 )
@@ -202,3 +210,51 @@ def test_refusals(made, tmp_path, monkeypatch, capfd, arguments, words):
     err = capfd.readouterr().err
     assert words in err and err.count("\n") == 1
     assert not list(tmp_path.iterdir()) and not (made / "run" / "films").exists()
+
+
+def test_frames_of_a_film_that_is_drawn_another_way_are_not_taken_over():
+    from dofnerf.render.splats import Style
+    from dofnerf.studio.film import _state
+    from dofnerf.studio.subject import Subject
+
+    subject = Subject(Path("a.ply"), card_and_wall(), "")
+    states = {_state(subject), _state(replace(subject, flat=True))}
+    assert _state(replace(subject)) in states and len(states) == 2
+    subject.model.style = Style(antialiased=True)
+    states.add(_state(subject))
+    with torch.no_grad():
+        subject.model.opacity_logits[-1] += 1  # the last number of many
+    states.add(_state(subject))
+    assert len(states) == 4
+
+
+@pytest.mark.parametrize(
+    ("moments", "words"),
+    [((keyframe(0), keyframe(1, exposure=1e5)), "exposure must be"), ((keyframe(0), keyframe(1e6)), "more than 10000 frames")],
+)
+def test_keyframes_that_no_film_holds(made, tmp_path, capfd, moments, words):
+    write_keyframes(tmp_path / "k.json", moments)
+    assert main(["render", str(made / "run"), "--keyframes", str(tmp_path / "k.json"), "--out", str(tmp_path / "a.gif")]) == 2
+    err = capfd.readouterr().err
+    assert words in err and "k.json" in err and err.count("\n") == 1
+
+
+def test_light_reaches_the_frames(film):
+    lights = [film("--path", "still", "--aperture", 12, "--focus", NEAR, "--frames", 2, "--light", light) for light in (1, 4)]
+    assert lights[1][0, 6:-6, 40:58].mean() > lights[0][0, 6:-6, 40:58].mean() + 0.02  # bright splats win where light adds up
+
+
+@pytest.mark.parametrize(("flag", "power"), [("fstop", 2), ("aperture", 1)])
+def test_a_dolly_zoom_keeps_the_f_number_or_the_width_of_the_lens(made, flag, power):
+    from dofnerf.studio.film import settle
+    from dofnerf.studio.film_config import FilmConfig
+    from dofnerf.studio.render import RenderConfig
+    from dofnerf.studio.shot_config import ShotConfig
+    from dofnerf.studio.subject import open_run
+
+    film = FilmConfig("dolly-zoom", frames=3, zoom=2.0, once=True)
+    config = RenderConfig(made / "run", shot=ShotConfig(**{flag: 4.0}), film=film)
+    moments = settle(config, open_run(made / "run", "cpu"))
+    first, last = (moments[i].view for i in (0, -1))
+    assert last.camera.fx == pytest.approx(2 * first.camera.fx)
+    assert last.lens.aperture / first.lens.aperture == pytest.approx(2**power)

@@ -103,15 +103,44 @@ def test_sliders_turn_the_lens_a_reload_keeps_it_and_another_visitor_has_their_o
     assert np.abs(settle(page) - near).mean() < 0.004
 
 
+def test_a_picture_comes_to_rest_without_a_black_one_and_asks_for_one_frame_at_a_time(page):
+    dark = """() => { quality = 4; draw(...QUALITY[4]); refine(0);
+      const row = new Uint8Array(4 * width); gl.readPixels(0, 1, width, 1, gl.RGBA, gl.UNSIGNED_BYTE, row);
+      return [canvas.width, row.filter((value, i) => i % 4 < 3 && value < 8).length]; }"""
+    assert page.evaluate(dark) == [WIDTH, 0]
+    settle(page)
+    asked = """() => { let count = 0; const ask = requestAnimationFrame;
+      window.requestAnimationFrame = (then) => { count += 1; return ask(then); };
+      move(false); move(true); move(false); window.requestAnimationFrame = ask; return count; }"""
+    assert page.evaluate(asked) == 1
+    settle(page)
+
+
+def test_many_blades_and_a_card_that_is_too_small(made, tmp_path, watched):
+    assert main(["export", str(made / "run"), "--html", "--blades", "12", "--out", str(tmp_path / "page.html")]) == 0
+    opened = watched((tmp_path / "page.html").as_uri())
+    settle(opened)
+    assert opened.input_value("#blades") == "12" and opened.evaluate("lens.blades") == 12
+    words = (tmp_path / "page.html").read_text(encoding="utf-8")
+    broken = words.replace("const SCENE", "WebGL2RenderingContext.prototype.getParameter = () => 16; const SCENE", 1)
+    (tmp_path / "broken.html").write_text(broken, encoding="utf-8")
+    sorry = watched((tmp_path / "broken.html").as_uri())
+    sorry.wait_for_selector("#sorry:not([hidden])")
+    assert "64 × 48 pixels" in sorry.inner_text("#sorry")
+
+
 def test_the_page_needs_nothing_from_elsewhere(made):
     words = (made / "page.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in words
     assert "http:" not in words and "https:" not in words and "src=" not in words.replace("img-src", "")
 
 
-def test_a_page_that_would_be_large_gives_up_some_quality(made, tmp_path, monkeypatch):
+def test_a_page_that_would_be_large_gives_up_some_quality_and_one_that_is_large_says_so(made, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr("dofnerf.studio.page.LEAST_ROOM", 0)
-    assert main(["export", str(made / "run"), "--html", "--out", str(tmp_path / "page.html")]) == 0
+    assert "smaller page" not in printed(capfd, "export", made / "run", "--html", "--out", tmp_path / "page.html")
+    monkeypatch.setattr("dofnerf.studio.export.LARGE_PAGE", 0.001)
+    words = printed(capfd, "export", made / "run", "--html", "--out", tmp_path / "again.html")
+    assert "more than 0.001: a smaller --width" in words
     assert (tmp_path / "page.html").stat().st_size < 0.97 * (made / "page.html").stat().st_size
 
 
@@ -186,6 +215,7 @@ def test_cameras_as_nerfstudio_reads_them(made, tmp_path, capfd):
         (["--html", "--views", "train", "--out", "a.html"], "4 pages do not fit"),
         (["--html", "--view", "99"], "no such view"),
         (["--html", "--focus-at", "900,2"], "outside the picture"),
+        (["--html", "--eye", "0,0,50", "--look-at", "0,0,60"], "shows nothing"),
         (["--html", "--aperture", "-1"], "--aperture must be 0 or more"),
     ],
 )

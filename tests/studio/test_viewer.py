@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import http.client
+import math
+import threading
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from looks import sharpness
 from PIL import Image
-from small_shots import CAMERA, FAR, NEAR, card_and_wall, write_run
+from small_shots import CAMERA, FAR, NEAR, card_and_wall, write_ply, write_run
 
 from browser import screenshot
 from dofnerf.cli import main
+from dofnerf.optics import scatter_layers
 from dofnerf.studio.view import DEMO_RUN, VIEW_RUN, ViewConfig, demo_run, prepare
 from dofnerf.studio.viewer.darkroom import draw, glance, photograph, smaller
-from dofnerf.studio.viewer.look import Look, from_json
-from dofnerf.studio.viewer.visitor import same, side_by_side, to_pane
+from dofnerf.studio.viewer.look import STOPS, Look, from_json
+from dofnerf.studio.viewer.visitor import Visitor, same, side_by_side, to_pane
 
 viser = pytest.importorskip("viser", reason="viser is not installed (pip install 'dofnerf[view]')")
 WINDOW = 700, 320
@@ -253,6 +259,8 @@ def test_the_demo_is_a_run_that_is_there_or_is_trained_now(tmp_path, monkeypatch
         (["RUN", "--size", "9"], "--size must be 64"),
         (["RUN", "--port", "99999"], "--port must be"),
         (["nowhere"], "no such run"),
+        (["--demo", "--eye", "0,0,1"], "give both --eye and --look-at"),
+        (["--demo", "--blend", "light"], "--blend is for .ply files"),
     ],
 )
 def test_refusals(server, capfd, arguments, words):
@@ -260,3 +268,56 @@ def test_refusals(server, capfd, arguments, words):
     assert main(["view", *(argument.replace("RUN", run) for argument in arguments)]) == 2
     err = capfd.readouterr().err
     assert words in err and err.count("\n") == 1
+
+
+def test_a_ply_keeps_its_colours_when_the_lens_opens(tmp_path):
+    from dofnerf.studio.layered import PAGE_LIGHT, layered_picture
+    from dofnerf.studio.subject import SplatFileConfig, open_file
+
+    model = card_and_wall()
+    with torch.no_grad():
+        model.opacity_logits.fill_(0.0)  # much shines through: how that mixes is seen
+    write_ply(tmp_path / "a.ply", model)
+    subject = open_file(tmp_path / "a.ply", SplatFileConfig(), "cpu")
+    assert subject.flat
+    sharp = subject.model.view(CAMERA).image.detach().numpy()
+    drawn = draw(subject.model, CAMERA, 3, cut=subject.light)
+    barely = photograph(drawn, Look(1e-4 / CAMERA.fx, 1 / NEAR), subject.light)
+    assert np.abs(barely - sharp).max() < 0.01
+    layers = layered_picture(subject, CAMERA, 4).layers
+    page = scatter_layers(layers.colour, layers.alpha, torch.zeros_like(layers.alpha), light=PAGE_LIGHT)
+    assert np.abs(page.numpy() - sharp).max() < 0.01
+    theirs = photograph(draw(subject.model, CAMERA, 3), Look(1e-4 / CAMERA.fx, 1 / NEAR), subject.light)
+    assert np.abs(theirs - sharp).max() > 0.02  # or else nothing is shown by this
+
+
+def test_films_of_two_visitors_have_names_of_their_own(tmp_path):
+    from dofnerf.studio.viewer.film import reserve
+
+    (tmp_path / "film-2.mp4").write_bytes(b"")
+    assert [reserve(tmp_path).name for _ in range(3)] == ["film-1.mp4", "film-3.mp4", "film-4.mp4"]
+
+
+def test_what_a_browser_sends_is_kept_within_bounds_and_runs_apart(server):
+    from dofnerf.studio.viewer.panel import Panel
+
+    panel = object.__new__(Panel)
+    panel.stage = server.stage
+    sent = {"aperture": 7, "focus": math.nan, "blades": "999", "rotation": -5, "exposure": 1e9, "overlay": "x", "beside": True}
+    for name, value in sent.items():
+        setattr(panel, name, SimpleNamespace(value=value))
+    assert panel.read(0.3, "view-0") == Look(server.stage.widest, 0.3, 0, 0.0, STOPS, "none", "view-0", False)
+    assert panel.disparity() == server.stage.range[1]
+    other = replace(server.stage, subject=replace(server.stage.subject, source=server.stage.folder / "other"))
+    assert other.key != server.stage.key == replace(server.stage).key
+
+
+def test_no_photo_is_shown_beside_that_has_no_file(server):
+    visitor = object.__new__(Visitor)
+    visitor.stage = replace(server.stage, photos={"view-1": np.zeros((18, 24, 3))})
+    visitor.look, visitor.pull, visitor.lock = Look(photo="view-1", beside=True), (0.0, 0.0), threading.RLock()
+    visitor.resting, visitor.changed = threading.Event(), threading.Event()
+    visitor.change(exposure=1.0)
+    assert visitor.look.beside
+    visitor.change(photo="view-0")
+    assert visitor.look == Look(photo="view-0", exposure=1.0)

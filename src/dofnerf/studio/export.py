@@ -18,6 +18,7 @@ from dofnerf.studio.subject import SplatFileConfig, Subject, is_splat_file
 from dofnerf.studio.viewpoint_config import ViewpointConfig
 
 MOST_LAYERS = 16  # that a page's shader takes
+LARGE_PAGE = 3.0  # megabytes, from which on a page is said to be large
 PHOTOS = "nerfstudio"
 _OPTIONAL = tyro.conf.arg(help_behavior_hint="(optional)")
 
@@ -60,7 +61,8 @@ class ExportConfig:
     cameras: bool = False
     """A folder that nerfstudio reads: transforms.json with the pose and the learned lens of every photo, and its sharp view."""
     layers: int = 4
-    """Layers of depth for --html and --rgbd, 1 to 16. Each knows what nearer ones hide."""
+    """Layers of depth for --html and --rgbd, 1 to 16. Each knows what nearer ones hide; a .ply's guesses it, unless
+    --blend light is given."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER|FILE", help_behavior_hint="(default: export in the run)")] = None
     """A folder, made if it is not there; or, for one page or one .ply, its file. What has the same name is replaced."""
     viewpoint: ViewpointConfig = field(default_factory=ViewpointConfig)
@@ -156,8 +158,10 @@ def shoot(config: ExportConfig, subject: Subject, view: Viewpoint, out: Path, do
     from dofnerf.studio.layered import layered_picture
     from dofnerf.studio.page import PageLens, write_page
 
-    picture = layered_picture(subject.model, view.camera, config.layers)
+    picture = layered_picture(subject, view.camera, config.layers)
     if config.html:
+        if picture.sharp.holes.all():
+            raise ValueError(f"{config.source}: view {view.name} shows nothing; give another view")
         try:
             disparity, _ = config.focus.disparity(picture.sharp)
         except ValueError as error:
@@ -167,7 +171,10 @@ def shoot(config: ExportConfig, subject: Subject, view: Viewpoint, out: Path, do
         lens = PageLens(aperture, disparity, first.blades, first.rotation, SENSOR, 1000 * first.unit)
         path = out if config.single else out / f"{view.name}.html"
         write_page(path, picture, view.camera, lens, f"{subject.source.resolve().name} {view.name}")
-        done(path, f"{view.camera.width} × {view.camera.height}, {config.layers} layers, {path.stat().st_size / 1e6:.2f} MB")
+        megabytes = path.stat().st_size / 1e6
+        large = f", more than {LARGE_PAGE:g}: a smaller --width, or fewer --layers, makes a smaller page"
+        words = f"{view.camera.width} × {view.camera.height}, {config.layers} layers, {megabytes:.2f} MB"
+        done(path, f"{words}{large * (megabytes > LARGE_PAGE)}")
     if config.rgbd:
         path = export_files.write_layers(layers_folder(out, view), picture, replace(view, lens=None))
         done(path, f"{config.layers} layers of colour and depth, the farthest first")

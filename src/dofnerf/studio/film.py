@@ -24,6 +24,7 @@ from dofnerf.scenes.viewpoints import plain_view
 from dofnerf.studio import paths
 from dofnerf.studio.film_config import FilmConfig
 from dofnerf.studio.keyframes import Moment, between, read_keyframes
+from dofnerf.studio.lens_config import largest_blur
 from dofnerf.studio.numbers import vector
 from dofnerf.studio.refocus import SMALLEST_MP4
 from dofnerf.studio.rgbd import RGBD
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
     from dofnerf.studio.render import RenderConfig
 
 SMALL = 160  # pixels of the longer side of the views in which focus is looked for
+LOOKS = 8  # at such views, over a film, for how much it blurs
 CALM = 3.0  # frames over which autofocus evens out
 MARK = "film.json"
 REACH = 0.06  # of a spiral, in distances to the pivot
 
 
-def settle(config: RenderConfig, subject: Subject, base: Viewpoint) -> list[Moment]:
+def settle(config: RenderConfig, subject: Subject) -> list[Moment]:
     """What each frame is."""
     film = config.film
     if film.keyframes is not None:
@@ -49,6 +51,7 @@ def settle(config: RenderConfig, subject: Subject, base: Viewpoint) -> list[Mome
         count = film.length(last - first)
         times = np.linspace(first, last, count) if film.frames else first + np.arange(count) / film.fps
         return between(given, [float(time) for time in times], config.viewpoint.width)
+    base = config.viewpoint.viewpoints(subject)[0]
     _, picture = sharp_picture(subject.model, base.camera)
     if picture.holes.all():
         raise ValueError(f"{config.source}: view {base.name} shows nothing; give another view")
@@ -62,9 +65,28 @@ def settle(config: RenderConfig, subject: Subject, base: Viewpoint) -> list[Mome
     moments = []
     for camera, aperture, disparity in zip(cameras, opened, focuses, strict=True):
         depth = 1 / disparity if disparity > 0 else math.inf
-        seen = Lens(aperture * camera.fx / base.camera.fx, depth) if aperture > 0 else None
+        longer = camera.fx / base.camera.fx  # the lens stays as wide, or grows with its length if an f-number was asked for
+        seen = Lens(aperture * (longer if config.shot.fstop is None else longer**2), depth) if aperture > 0 else None
         moments.append(Moment(Viewpoint(base.name, camera, seen), *shape, exposure))
     return moments
+
+
+def check_blur(subject: Subject, moments: Sequence[Moment]) -> None:
+    """Refuse blur that can only be a mistake in units, in any frame, by the depth that some of the cameras see."""
+    step = math.ceil(len(moments) / LOOKS)
+    for first in range(0, len(moments), step):
+        part = moments[first : first + step]
+        lenses = [moment.view.lens for moment in part if moment.view.lens is not None]
+        if lenses:
+            _, picture = sharp_picture(subject.model, small_view(part[0].view.camera))
+            for lens in lenses:
+                largest_blur(picture, lens.aperture, [1 / lens.focus_depth], "the film's apertures and focus, and units")
+
+
+def small_view(camera: Camera) -> Camera:
+    """The same with few pixels."""
+    shrink = max(1.0, max(camera.width, camera.height) / SMALL)
+    return camera.resized(max(1, round(camera.width / shrink)), max(1, round(camera.height / shrink)))
 
 
 def travel(film: FilmConfig, subject: Subject, camera: Camera, picture: RGBD) -> list[Camera]:
@@ -126,8 +148,7 @@ def disparities(
 
 def look(config: RenderConfig, subject: Subject, camera: Camera) -> float:
     """The disparity at the pixel of --focus-at, or in the middle; NaN where nothing is."""
-    shrink = max(1.0, max(camera.width, camera.height) / SMALL)
-    small = camera.resized(max(1, round(camera.width / shrink)), max(1, round(camera.height / shrink)))
+    small = small_view(camera)
     _, picture = sharp_picture(subject.model, small)
     try:
         if config.focus.focus_at is None:
@@ -194,8 +215,10 @@ def frames_folder(config: RenderConfig, subject: Subject, moments: Sequence[Mome
 
 
 def _state(subject: Subject) -> str:
-    """What is filmed: the first numbers of each of the model's tensors."""
-    digest = hashlib.sha256()
+    """What is filmed, and how it is drawn: all of the model's tensors, and the style of splats."""
+    digest = hashlib.sha256(f"{getattr(subject.model, 'style', None)} {subject.flat}".encode())
     for name, tensor in sorted(subject.model.state_dict().items()):
-        digest.update(name.encode() + tensor.detach().cpu().reshape(-1)[:4096].numpy().tobytes())
+        values = tensor.detach().cpu().contiguous()
+        digest.update(f"{name} {values.dtype} {tuple(values.shape)} ".encode())
+        digest.update(values.numpy().tobytes())
     return digest.hexdigest()

@@ -16,6 +16,7 @@ from dofnerf.studio.numbers import vector
 if TYPE_CHECKING:
     from dofnerf.studio.shot_config import ShotConfig
     from dofnerf.studio.shot_files import ShotFilesConfig
+    from dofnerf.studio.viewpoint_config import ViewpointConfig
 
 SUFFIXES = (".mp4", ".gif")
 FPS = 0.1, 240.0
@@ -60,24 +61,20 @@ class FilmConfig:
         """Whether this is about a film at all."""
         return self.path is not None or self.keyframes is not None or self.rack_focus or self.aperture_to is not None
 
-    def check(self, shot: ShotConfig, focus: FocusConfig, files: ShotFilesConfig) -> None:
+    def check(self, shot: ShotConfig, focus: FocusConfig, files: ShotFilesConfig, viewpoint: ViewpointConfig) -> None:
         """Refuse what no scene could make right."""
         if not self.asked:
             self._check_idle()
             return
         if self.keyframes is not None:
-            given = {"--path": self.path, "--rack-focus": self.rack_focus or None, "--aperture-to": self.aperture_to,
-                     "--follow": self.follow, "--focus": focus.focus, "--focus-at": focus.focus_at,
-                     "--aperture": shot.aperture, "--paper-k": shot.paper_k, "--fstop": shot.fstop}  # fmt: skip
-            other = [flag for flag, value in given.items() if value is not None]
-            if other:
-                raise ValueError(f"--keyframes say where the camera is and what its lens does; leave {other[0]} away")
+            self._check_keyframes(shot, focus, viewpoint)
         focuses = {"--rack-focus": self.rack_focus or None, "--follow": self.follow, "--focus": focus.focus,
                    "--focus-at": focus.focus_at}  # fmt: skip
         named = [flag for flag, value in focuses.items() if value is not None]
         if len(named) > 1:
             raise ValueError(f"{named[0]} and {named[1]} both say where the focus is: give one of them")
-        for flag, unfit in (("--as-shot", shot.as_shot or None), ("--format", files.format), ("--depth", files.depth)):
+        for flag, unfit in (("--as-shot", shot.as_shot or None), ("--format", files.format), ("--depth", files.depth),
+                            ("--alpha", files.alpha)):  # fmt: skip
             if unfit is not None:
                 raise ValueError(f"{flag} is for pictures, not for films: leave it away")
         if self.frames is not None and not 2 <= self.frames <= MOST_FRAMES:
@@ -97,6 +94,19 @@ class FilmConfig:
         if files.out is not None:
             check_file("--out", files.out, SUFFIXES)
 
+    def _check_keyframes(self, shot: ShotConfig, focus: FocusConfig, viewpoint: ViewpointConfig) -> None:
+        """Refuse what the moments of the file say themselves."""
+        given = {"--path": self.path, "--rack-focus": self.rack_focus or None, "--aperture-to": self.aperture_to,
+                 "--follow": self.follow, "--once": self.once or None, "--focus": focus.focus, "--focus-at": focus.focus_at,
+                 "--aperture": shot.aperture, "--paper-k": shot.paper_k, "--fstop": shot.fstop, "--blades": shot.blades or None,
+                 "--rotation": shot.rotation or None, "--exposure": shot.exposure or None, "--view": viewpoint.view or None,
+                 "--views": viewpoint.views, "--camera": viewpoint.camera, "--eye": viewpoint.eye,
+                 "--look-at": viewpoint.look_at, "--up": viewpoint.up, "--fov": viewpoint.fov,
+                 "--height": viewpoint.height}  # fmt: skip
+        other = [flag for flag, value in given.items() if value is not None]
+        if other:
+            raise ValueError(f"--keyframes say where the camera is and what its lens does; leave {other[0]} away")
+
     def _check_idle(self) -> None:
         given = {"--follow": self.follow, "--frames": self.frames, "--once": self.once or None, "--degrees": self.degrees,
                  "--reach": self.reach, "--zoom": self.zoom}  # fmt: skip
@@ -108,4 +118,11 @@ class FilmConfig:
         """How many frames."""
         if self.frames is not None:
             return self.frames
-        return 96 if seconds is None else min(max(2, math.floor(seconds * self.fps) + 1), MOST_FRAMES)
+        if seconds is None:
+            return 96
+        if not seconds * self.fps < MOST_FRAMES:
+            raise ValueError(
+                f"{self.keyframes}: {seconds:g} seconds at {self.fps:g} frames a second are more than {MOST_FRAMES} frames; "
+                "give --frames, or a smaller --fps"
+            )
+        return max(2, math.floor(seconds * self.fps) + 1)

@@ -24,6 +24,7 @@ from dofnerf.scenes import Lens, Viewpoint, read_cameras
 from dofnerf.scenes.guard import number, read_json_value
 from dofnerf.scenes.viewpoints import plain_view
 from dofnerf.studio.lens_config import ShapeConfig
+from dofnerf.studio.shot_config import MOST_STOPS
 
 MOST = 10_000
 _EXTRAS = ("blades", "rotation", "exposure")
@@ -80,7 +81,10 @@ def _moment(view: Viewpoint, entry: dict[str, Any], where: str, i: int) -> Momen
         ShapeConfig(int(blades), given("rotation", 0.0)).check()
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
-    return Moment(view, int(blades), given("rotation", 0.0), given("exposure", 0.0), given("time", float(i)))
+    exposure = given("exposure", 0.0)
+    if not abs(exposure) <= MOST_STOPS:
+        raise ValueError(f"{where}: exposure must be -{MOST_STOPS:g} to {MOST_STOPS:g} stops, found {exposure:g}")
+    return Moment(view, int(blades), given("rotation", 0.0), exposure, given("time", float(i)))
 
 
 def between(moments: Sequence[Moment], times: Sequence[float], width: int | None = None) -> list[Moment]:

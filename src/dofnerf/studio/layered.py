@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
-from dofnerf.optics.layers import Layers
-from dofnerf.render import Model
+from dofnerf.optics.layers import Layers, split_layers
+from dofnerf.optics.light import Curve
 from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.shot import picture_with_depth
+from dofnerf.studio.subject import Subject
 
+PAGE_LIGHT: Curve = "srgb"  # in which pages add up
 _KNOWN = 0.05  # alpha above which a pixel of a layer has a colour and a depth of its own
 
 
@@ -30,10 +32,16 @@ class LayeredPicture:
     layers: Layers
 
 
-def layered_picture(model: Model, camera: Camera, count: int) -> LayeredPicture:
-    """What a camera sees, in `count` layers."""
-    view, layers = model.layers(camera, count)
-    sharp = picture_with_depth(view)
+def layered_picture(subject: Subject, camera: Camera, count: int) -> LayeredPicture:
+    """What a camera sees, in `count` layers. Where the subject is `flat`, they are cut out of the sharp picture: layers of its
+    own would add up to it as display values only, and whoever lays them upon each other adds light."""
+    if subject.flat:
+        view = subject.model.view(camera)
+        sharp = picture_with_depth(view)
+        layers = split_layers(view.image, torch.from_numpy(sharp.disparity).to(view.image), count, light=PAGE_LIGHT)
+    else:
+        view, layers = subject.model.layers(camera, count)
+        sharp = picture_with_depth(view)
     packed = torch.cat([layers.colour, layers.disparity[..., None]], dim=-1)
     filled = torch.stack([fill(values, alpha > _KNOWN) for values, alpha in zip(packed, layers.alpha, strict=True)]).cpu()
     depths = filled[..., 3].clamp(min=0)

@@ -8,14 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, get_args
 
 import numpy as np
 
 from dofnerf.camera import Camera
 
-Path = Literal["still", "spiral", "orbit", "ellipse", "dolly-zoom"]
-PATHS: tuple[str, ...] = get_args(Path)
 _ROUNDS = 2  # of a spiral
 _OUTER = 80  # percentile: how far out the ellipse lies among the photos' cameras
 

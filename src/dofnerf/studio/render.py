@@ -57,7 +57,7 @@ class RenderConfig:
         self.viewpoint.check(for_file)
         self.shot.check_all(self.focus)
         self.splat_file.check(for_file)
-        self.film.check(self.shot, self.focus, self.files)
+        self.film.check(self.shot, self.focus, self.files, self.viewpoint)
         if not self.film.asked:
             self.files.check()
         if for_file and self.shot.as_shot and self.viewpoint.camera is None:
@@ -70,9 +70,9 @@ def run(config: RenderConfig) -> list[Path]:
     """Render as the config says, telling on the way; returns the pictures that were written."""
     config.check()
     subject = open_subject(config.source, config.splat_file, config.device)
-    views = config.viewpoint.viewpoints(subject, config.shot.as_shot)
     if config.film.asked:
-        return [shoot_film(config, subject, views[0])]
+        return [shoot_film(config, subject)]
+    views = config.viewpoint.viewpoints(subject, config.shot.as_shot)
     out = config.files.out or default_out(config.source, len(views), config.files.format)
     inputs = [path for path in (config.source, config.viewpoint.camera) if path is not None]
     files = ShotFiles(config.files, out, [view.name for view in views], inputs)
@@ -143,15 +143,16 @@ def shoot(
     return path, f"aperture {lens.aperture:.4g}, focus {lens.focus_depth:.4g}: {why}"
 
 
-def shoot_film(config: RenderConfig, subject: Subject, base: Viewpoint) -> Path:
-    """A film that begins at a view; returns its file."""
+def shoot_film(config: RenderConfig, subject: Subject) -> Path:
+    """A film that begins at the first of the views, or of keyframes; returns its file."""
     from dofnerf.studio import film
 
-    opening_of(config.shot, subject)
+    subject = replace(subject, light=opening_of(config.shot, subject).light)
     folder = config.source if config.source.is_dir() else config.source.parent
     out = config.files.out or folder / "films" / f"{config.film.path or 'film'}.mp4"
     print(f"scene    {subject.words}", flush=True)
-    moments = film.settle(config, subject, base)
+    moments = film.settle(config, subject)
+    film.check_blur(subject, moments)
     size = f"{moments[0].view.camera.width} × {moments[0].view.camera.height}"
     print(f"film     {len(moments)} frames of {size} at {config.film.fps:g} a second", flush=True)
     with progress_bar(len(moments)) as (tick, say):

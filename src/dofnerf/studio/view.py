@@ -69,10 +69,9 @@ class ViewConfig:
         if not 0 <= self.port < 1 << 16:
             raise ValueError(f"--port must be 0 to {(1 << 16) - 1}, found {self.port}")
         check_positive(("--unit", self.unit))
-        if self.source is not None:
-            for_file = is_splat_file(self.source)
-            self.viewpoint.check(for_file)
-            self.splat_file.check(for_file)
+        for_file = self.source is not None and is_splat_file(self.source)
+        self.viewpoint.check(for_file)
+        self.splat_file.check(for_file)
         if importlib.util.find_spec("viser") is None:
             raise ValueError("the viewer needs viser: pip install 'dofnerf[view]'")
 

@@ -69,6 +69,8 @@ def _page(data: dict[str, Any], title: str) -> str:
 def scene(picture: LayeredPicture, camera: Camera, lens: PageLens, quality: int) -> dict[str, Any]:
     """All that the page knows, as JSON holds it; `quality` is that of WebP, for the colours."""
     far, near = picture.sharp.disparity_range()
+    depths = picture.layers.disparity
+    lowest, highest = min(far, float(depths.min())), max(near, float(depths.max()))
     linear = to_linear(picture.layers.colour.clamp(min=0), "srgb")
     gain = float(np.clip(np.percentile(linear.numpy(), 99.95), 1.0, BRIGHTEST))
     shown = to_display(linear / gain, "srgb").numpy()
@@ -76,7 +78,7 @@ def scene(picture: LayeredPicture, camera: Camera, lens: PageLens, quality: int)
     focal_length = camera.fx / camera.width * lens.sensor
     return {
         "width": camera.width, "height": camera.height, "far": far, "near": near, "gain": gain,
-        "aperture": lens.aperture, "widest": max(widest, lens.aperture), "focus": min(max(lens.focus, far), near),
+        "aperture": lens.aperture, "widest": max(widest, lens.aperture), "focus": min(max(lens.focus, lowest), highest),
         "fstop": f_number_from_aperture(1.0, focal_length, camera.fx, lens.unit),
         "blades": lens.blades, "rotation": lens.rotation % 360,
         "layers": [_layer(shown[i], *_numbers(picture, i), quality) for i in range(len(shown))],

@@ -7,7 +7,9 @@ const lens = { aperture: SCENE.aperture, focus: SCENE.focus, blades: SCENE.blade
 const PULL = 500; // milliseconds of a focus pull
 const QUALITY = [[64, 1], [32, 1], [32, 2], [20, 2], [16, 4]]; // while it moves: taps, and pixels of the picture in one of the canvas
 const RESTING = 144, STRIPS = 12;
-let gl, where, focus, pull, quality = 1, slow = 0, last = 0, rest, mattes;
+const FAR = Math.min(SCENE.far, ...SCENE.layers.map(({ low }) => low)); // all that can be clicked on
+const NEAR = Math.max(SCENE.near, ...SCENE.layers.map(({ high }) => high));
+let gl, where, focus, pull, quality = 1, slow = 0, last = null, next = null, rest, mattes; // next: the frame that is asked for
 
 function readAddress() {
   for (const part of location.hash.slice(1).split("&")) {
@@ -15,7 +17,7 @@ function readAddress() {
     if (key in lens && text && Number.isFinite(value) && value >= 0) lens[key] = value;
   }
   lens.aperture = Math.min(lens.aperture, SCENE.widest);
-  lens.focus = Math.min(Math.max(lens.focus, SCENE.far), SCENE.near);
+  lens.focus = Math.min(Math.max(lens.focus, FAR), NEAR);
   lens.blades = [...$("blades").options].some((option) => Number(option.value) === lens.blades) ? lens.blades : 0;
 }
 
@@ -69,12 +71,15 @@ function texture(unit, format, images) {
 function prepare(colours, depths) {
   gl = canvas.getContext("webgl2", { alpha: false, antialias: false, preserveDrawingBuffer: true, powerPreference: "high-performance" });
   if (!gl) throw new Error("this browser has no WebGL 2, which draws the blur");
+  const most = gl.getParameter(gl.MAX_TEXTURE_SIZE);
+  if (most && Math.max(width, height) > most) throw new Error(`it has ${width} × ${height} pixels, and this graphics card takes ${most}`);
   gl.pixelStorei(gl.UNPACK_COLORSPACE_CONVERSION_WEBGL, gl.NONE);
   const program = gl.createProgram();
   gl.attachShader(program, compile(gl.VERTEX_SHADER, `#version 300 es
     void main() { gl_Position = vec4(vec2(gl_VertexID & 1, gl_VertexID >> 1) * 4.0 - 1.0, 0.0, 1.0); }`));
   gl.attachShader(program, compile(gl.FRAGMENT_SHADER, SCENE.shader));
   gl.linkProgram(program);
+  if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost()) throw new Error(gl.getProgramInfoLog(program));
   gl.useProgram(program);
   where = (name) => gl.getUniformLocation(program, name);
   texture(0, gl.SRGB8_ALPHA8, colours);
@@ -125,25 +130,32 @@ function draw(taps, zoom) {
 
 // Coarse while something moves, as coarse as this machine needs for about 30 frames a second; fine as soon as it rests.
 function frame(now) {
-  if (now - last < 200) { // consecutive frames
+  next = null;
+  if (last !== null) { // no rest since the last frame
     slow = 0.7 * slow + 0.3 * (now - last);
     if (slow > 36 && quality < QUALITY.length - 1) { quality += 1; slow = 20; }
     else if (slow < 18 && quality > 0) { quality -= 1; slow = 26; }
   }
-  last = now;
   const done = pull ? Math.min(1, (now - pull.since) / PULL) : 1;
   if (pull) focus = pull.from + (lens.focus - pull.from) * done * done * (3 - 2 * done);
   if (done === 1) { pull = null; focus = lens.focus; }
   draw(...QUALITY[quality]);
-  if (pull) requestAnimationFrame(frame);
-  else rest = setTimeout(refine, 60, 0);
+  last = now;
+  if (pull) ask();
+  else { clearTimeout(rest); rest = setTimeout(refine, 60, 0); }
+}
+
+function ask() {
+  if (next === null) next = requestAnimationFrame(frame);
 }
 
 // The fine picture, a strip at a time, so that a slow machine stays quick to answer.
 function refine(strip) {
-  const first = Math.floor((height * strip) / STRIPS), next = Math.floor((height * (strip + 1)) / STRIPS);
+  last = null;
+  if (canvas.width !== width || canvas.height !== height) draw(QUALITY.at(-1)[0], 1); // a canvas that gets another size is black
+  const first = Math.floor((height * strip) / STRIPS), end = Math.floor((height * (strip + 1)) / STRIPS);
   gl.enable(gl.SCISSOR_TEST);
-  gl.scissor(0, height - next, width, next - first);
+  gl.scissor(0, height - end, width, end - first);
   draw(RESTING, 1);
   gl.disable(gl.SCISSOR_TEST);
   if (strip + 1 === STRIPS) document.body.dataset.state = "resting";
@@ -153,12 +165,11 @@ function refine(strip) {
 function move(smoothly) {
   clearTimeout(rest);
   rest = null;
-  const idle = document.body.dataset.state !== "moving" || !pull;
   document.body.dataset.state = "moving";
   pull = smoothly ? { from: focus, since: performance.now() } : pull;
   show();
   keep();
-  if (idle) requestAnimationFrame(frame);
+  ask();
 }
 
 // The disparity of what is seen at a pixel: the nearest layer that covers it; the median around, as the package has it.
@@ -207,6 +218,7 @@ function listen() {
 
 async function begin() {
   for (const n of [0, 5, 6, 7, 8, 9, 3, 4]) $("blades").append(new Option(n ? String(n) : "round", n));
+  if (SCENE.blades > 9) $("blades").append(new Option(String(SCENE.blades), SCENE.blades));
   readAddress();
   const colours = await Promise.all(SCENE.layers.map((layer) => picture(layer.colour)));
   const depths = await Promise.all(SCENE.layers.map((layer) => picture(layer.matte)));
@@ -214,15 +226,17 @@ async function begin() {
   mattes = depths.map((image) => { paper.drawImage(image, 0, 0); return paper.getImageData(0, 0, width, height).data; });
   prepare(colours, depths);
   canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
-  canvas.addEventListener("webglcontextrestored", () => { prepare(colours, depths); move(false); });
+  canvas.addEventListener("webglcontextrestored", () => { try { prepare(colours, depths); move(false); } catch (error) { regret(error); } });
   focus = lens.focus;
   listen();
   fit();
   move(false);
 }
 
-begin().catch((error) => {
+function regret(error) {
   $("frame").hidden = true;
   $("sorry").hidden = false;
   $("sorry").textContent = `This picture cannot be shown: ${error.message}.`;
-});
+}
+
+begin().catch(regret);

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from dofnerf.camera import Camera
 from dofnerf.optics import Kernel, scatter, scatter_layers, to_display, to_linear
-from dofnerf.optics.layers import Layers
+from dofnerf.optics.layers import Layers, split_layers
 from dofnerf.optics.light import Curve
 from dofnerf.render import Model, View, ViewLens
 from dofnerf.render.splats.model import SplatModel
@@ -30,7 +30,7 @@ _KEYS = ("colour", "alpha", "disparity")
 MOST_BLUR = 0.1  # radius, in widths of the picture
 PEAK = 0.0005  # radius below which a thing counts as in focus, in widths
 STRIP = 6000  # rays of a volumetric model between two looks at whether anybody still wants the picture
-_BUSY = threading.RLock()  # kernels run on all cores, and not on two pictures at once
+BUSY = threading.RLock()  # kernels run on all cores, and not on two pictures at once
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,20 @@ class Drawn:
     picture: RGBD
 
 
-def draw(model: Model, camera: Camera, count: int, wanted: Callable[[], bool] = lambda: True) -> Drawn | None:
-    """What the model sees, in `count` layers (1: none); None if it is not `wanted` any more on the way."""
+def draw(
+    model: Model, camera: Camera, count: int, wanted: Callable[[], bool] = lambda: True, cut: Curve | None = None
+) -> Drawn | None:
+    """What the model sees, in `count` layers (1: none); None if it is not `wanted` any more on the way. With `cut`, the light
+    in which they are to add up, they are cut out of the sharp picture, for a model whose own add up in another (see
+    `Subject.flat`)."""
     rows = camera.height if isinstance(model, SplatModel) else max(1, STRIP // camera.width)
     views, parts = [], []
     for first in range(0, camera.height, rows):
         if not wanted():
             return None
         strip = replace(camera, cy=camera.cy - first, height=min(rows, camera.height - first))
-        with _BUSY:
-            if count > 1:
+        with BUSY:
+            if count > 1 and cut is None:
                 view, part = model.layers(strip, count)
                 parts.append(part)
             else:
@@ -60,7 +64,11 @@ def draw(model: Model, camera: Camera, count: int, wanted: Callable[[], bool] = 
         views.append(view)
     whole = View(*(torch.cat(values).detach() for values in zip(*views, strict=True)))
     layers = Layers(*(torch.cat([getattr(one, key) for one in parts], dim=1) for key in _KEYS)) if parts else None
-    return Drawn(camera, whole, layers, picture_with_depth(whole))
+    picture = picture_with_depth(whole)
+    if count > 1 and cut is not None:
+        with BUSY:
+            layers = split_layers(whole.image, torch.from_numpy(picture.disparity).to(whole.image), count, light=cut)
+    return Drawn(camera, whole, layers, picture)
 
 
 def glance(model: Model, camera: Camera, look: Look, light: Curve) -> tuple[Drawn, np.ndarray]:
@@ -68,7 +76,7 @@ def glance(model: Model, camera: Camera, look: Look, light: Curve) -> tuple[Draw
     then; else one layer is scattered."""
     if isinstance(model, SplatModel) and model.style.light == light and look.radius > 0 and not look.blades:
         lens = ViewLens(look.radius * camera.fx, look.disparity, light=light)
-        with _BUSY, torch.no_grad():
+        with BUSY, torch.no_grad():
             view = model.picture(camera, lens)
         drawn = Drawn(camera, view, None, picture_with_depth(view))
         return drawn, finish(view.image, drawn, look, light)
@@ -103,7 +111,7 @@ def photograph(drawn: Drawn, look: Look, light: Curve) -> np.ndarray:
     """The picture (H, W, 3) through the lens of the look, with its exposure and overlay, display values."""
     camera, view = drawn.camera, drawn.view
     aperture, kernel = look.radius * camera.fx, Kernel(look.blades, np.deg2rad(look.rotation))
-    with _BUSY:
+    with BUSY:
         if aperture == 0:
             image = view.image
         elif drawn.layers is None:

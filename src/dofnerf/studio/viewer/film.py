@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from dofnerf.pictures import write_video
 from dofnerf.studio.keyframes import Moment, between, write_keyframes
 from dofnerf.studio.shoot_film import photograph_moment
-from dofnerf.studio.viewer.darkroom import LAYERS
+from dofnerf.studio.viewer.darkroom import BUSY, LAYERS
 
 if TYPE_CHECKING:
     from dofnerf.studio.viewer.visitor import Visitor
@@ -20,23 +22,25 @@ FOLDER = "films"
 
 
 def film(visitor: Visitor, moments: Sequence[Moment], done: Callable[[], None]) -> None:
-    """Render and write RUN/films/film-N.mp4, and its keyframes beside it; shows how far it is."""
+    """Render and write RUN/films/film-N.mp4, and its keyframes beside it, which go if it fails; shows how far it is."""
     panel, stage = visitor.panel, visitor.stage
     folder = stage.folder / FOLDER
-    number = next(n for n in range(1, 100_000) if not (folder / f"film-{n}.mp4").exists())
     times = np.arange(0, moments[-1].time + 1e-9, 1 / FPS)
     shots = between(moments, [float(time) for time in times], min(stage.longest, moments[0].view.camera.width) // 2 * 2)
 
     def frames() -> Iterator[np.ndarray]:
         for i, shot in enumerate(shots):
             panel.progress.value = 100 * i / len(shots)
-            yield photograph_moment(stage.subject, shot, LAYERS)  # as the viewer shows them
+            with BUSY:
+                picture = photograph_moment(stage.subject, shot, LAYERS)  # as the viewer shows them
+            yield picture
             if not visitor.alive:
                 raise RuntimeError("the visitor has gone")
 
     panel.progress.visible = True
+    path = None
     try:
-        path = folder / f"film-{number}.mp4"
+        path = reserve(folder)
         write_keyframes(path.with_suffix(".json"), moments)
         write_video(path, frames(), FPS)
         visitor.client.send_file_download(path.name, path.read_bytes(), save_immediately=False)
@@ -47,5 +51,21 @@ def film(visitor: Visitor, moments: Sequence[Moment], done: Callable[[], None]) 
             done()
             panel.count.content = f"⚠ {error}"
     finally:
+        if path is not None and not path.exists():
+            path.with_suffix(".json").unlink(missing_ok=True)
         if visitor.alive:
             panel.progress.visible = False
+
+
+def reserve(folder: Path) -> Path:
+    """The next film-N.mp4 that nobody has; its .json, empty as yet, keeps others from taking it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(1):
+        path = folder / f"film-{number}.mp4"
+        if not path.exists():
+            try:
+                path.with_suffix(".json").open("x").close()
+            except FileExistsError:
+                continue
+            return path
+    raise AssertionError  # it counts for ever

@@ -61,6 +61,11 @@ def from_json(text: str | None, widest: float, photos: tuple[str, ...]) -> tuple
     return (look, pose) if right else None
 
 
+def held(value: Any, low: float, high: float) -> float:
+    """A number kept within `low` … `high`; NaN is `low`."""
+    return min(max(low, float(value)), high)
+
+
 def eased(start: float, end: float, share: float) -> float:
     """A `share` (0 to 1) of the way from start to end, slow at both ends."""
     share = min(max(share, 0.0), 1.0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
-from dofnerf.studio.viewer.look import BLADES, STOPS, Look, Overlay
+from dofnerf.studio.viewer.look import BLADES, OVERLAYS, STOPS, Look, held
 from dofnerf.studio.viewer.stage import Stage
 
 ROUND = "round"
@@ -30,7 +30,7 @@ class Panel:
             self.stand = gui.add_button("Stand there, all sharp")
             self.beside = gui.add_checkbox("Photo beside", initial_value=False, hint="the picture and the photo, side by side")
         with gui.add_folder("Show"):
-            self.overlay = gui.add_dropdown("Overlay", list(get_args(Overlay)), initial_value="none")
+            self.overlay = gui.add_dropdown("Overlay", list(OVERLAYS), initial_value="none")
             self.save = gui.add_button("Save the frame")
             self.home = gui.add_button("Back to the start")
         with gui.add_folder("Film", expand_by_default=False):
@@ -43,13 +43,13 @@ class Panel:
         self.words = gui.add_markdown("")
 
     def read(self, disparity: float, photo: str) -> Look:
-        """What the controls say; focus and photo are kept elsewhere."""
-        blades = 0 if self.blades.value == ROUND else int(self.blades.value)
+        """What the controls say, whatever a browser sends; focus and photo are kept elsewhere."""
+        blades = next((count for count in BLADES if str(count) == self.blades.value), 0)
+        overlay = self.overlay.value if self.overlay.value in OVERLAYS else OVERLAYS[0]
         beside = bool(self.beside.value) and photo in self.stage.photos
-        radius = self.stage.widest * float(self.aperture.value) ** 2
-        return Look(
-            radius, disparity, blades, float(self.rotation.value), float(self.exposure.value), self.overlay.value, photo, beside
-        )
+        radius = self.stage.widest * held(self.aperture.value, 0.0, 1.0) ** 2
+        rotation, exposure = held(self.rotation.value, 0.0, 359.0), held(self.exposure.value, -STOPS, STOPS)
+        return Look(radius, disparity, blades, rotation, exposure, overlay, photo, beside)
 
     def show(self, look: Look) -> None:
         """Set the controls to a look."""
@@ -71,7 +71,7 @@ class Panel:
     def disparity(self) -> float:
         """What the focus slider says."""
         far, near = self.stage.range
-        return near - (near - far) * float(self.focus.value)
+        return near - (near - far) * held(self.focus.value, 0.0, 1.0)
 
     def tell(self, look: Look, f_number: float, blur: float) -> None:
         """The aperture as an f-number, and as blur: the largest radius in per cent of the picture's width."""

@@ -14,10 +14,11 @@ from PIL import Image
 from dofnerf.pictures.files import to_bytes
 from dofnerf.scenes import Lens, Viewpoint
 from dofnerf.studio.keyframes import Moment
-from dofnerf.studio.viewer.darkroom import photograph
+from dofnerf.studio.viewer.darkroom import LAYERS, draw, photograph
 from dofnerf.studio.viewer.film import film
+from dofnerf.studio.viewer.look import held
 from dofnerf.studio.viewer.stage import Stage
-from dofnerf.studio.viewer.visitor import Visitor
+from dofnerf.studio.viewer.visitor import Visitor, same
 
 MOST_KEYFRAMES = 100
 
@@ -80,9 +81,10 @@ def listen(visitor: Visitor) -> None:
     @panel.photo.on_update
     def _(event: Any) -> None:
         if by_hand(event):
-            visitor.change(photo=panel.photo.value)
+            visitor.change(photo=panel.photo.value if panel.photo.value in visitor.photos else "")
+            panel.beside.value = visitor.look.beside
             if visitor.look.beside:
-                stand(visitor, panel.photo.value)
+                stand(visitor, visitor.look.photo)
 
     @panel.sharp.on_click
     def _(_: Any) -> None:
@@ -126,11 +128,12 @@ def stand(visitor: Visitor, photo: str) -> None:
 
 
 def save(visitor: Visitor) -> None:
-    """The picture as it is now, whole, for the browser to download."""
-    drawn = visitor.drawn or visitor.shown
-    if drawn is None:
-        return
-    image = photograph(drawn, replace(visitor.look, beside=False), visitor.stage.subject.light)
+    """The picture as it is now, whole, for the browser to download; drawn for that if it is on the screen only coarsely."""
+    stage, camera, drawn = visitor.stage, visitor.camera(), visitor.drawn
+    if drawn is None or not same(drawn.camera, camera) or drawn.camera.width < camera.width:
+        drawn = draw(stage.subject.model, camera, LAYERS, cut=stage.cut)
+        assert drawn is not None
+    image = photograph(drawn, replace(visitor.look, beside=False), stage.subject.light)
     file = io.BytesIO()
     Image.fromarray(to_bytes(image)).save(file, "PNG")
     visitor.client.send_file_download("dofnerf-frame.png", file.getvalue(), save_immediately=True)
@@ -160,7 +163,7 @@ def keyframes(visitor: Visitor) -> None:
 
     @panel.film.on_click
     def _(_: Any) -> None:
-        timed = [replace(moment, time=i * float(panel.seconds.value)) for i, moment in enumerate(moments)]
+        timed = [replace(moment, time=i * held(panel.seconds.value, 0.5, 10.0)) for i, moment in enumerate(moments)]
         if len(timed) > 1:
             panel.film.disabled = True
             threading.Thread(target=film, args=(visitor, timed, tell), daemon=True).start()

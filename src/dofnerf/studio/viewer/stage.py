@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from dofnerf.camera import Camera
+from dofnerf.optics.light import Curve
 from dofnerf.scenes import Lens, Viewpoint
 from dofnerf.studio.keyframes import matrix
 from dofnerf.studio.rgbd import RGBD
@@ -33,6 +35,16 @@ class Stage:
     longest: int
     unit: float = 1.0
     photos: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Under which a browser keeps what was set for this source, and for no other."""
+        return f"dofnerf-{hashlib.sha256(str(self.subject.source.resolve()).encode()).hexdigest()[:16]}"
+
+    @property
+    def cut(self) -> Curve | None:
+        """The light in which layers are cut out of the sharp picture, where that is how blur is made."""
+        return self.subject.light if self.subject.flat else None
 
     @property
     def range(self) -> tuple[float, float]:

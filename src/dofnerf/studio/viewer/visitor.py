@@ -21,7 +21,6 @@ PULL = 0.6  # seconds of a focus pull
 REST = 0.18  # seconds without a change after which the picture is made whole
 MOMENT = 0.07  # seconds that a picture of something that moves may take
 LEVELS = (8, 4, 2, 1)  # in which pictures of a volumetric field get finer when the camera rests
-KEY = "dofnerf"
 
 
 class Visitor:
@@ -33,6 +32,7 @@ class Visitor:
         self.panel = Panel(client, stage, self.photos)
         middle = stage.first.disparity_in_the_middle()
         self.look = Look(0.25 * stage.widest, middle, photo=self.photos[0] if self.photos else "")
+        self.lock = threading.RLock()  # of what the visitor asked for: look and pull
         self.pull = (middle, 0.0)  # from which disparity, since when
         self.drawn: Drawn | None = None  # the last whole picture's layers
         self.shown: Drawn | None = None  # what the picture on the screen was made of
@@ -43,13 +43,14 @@ class Visitor:
     def enter(self) -> None:
         """Place the camera where it was when this browser was here last, or at the start; begin to answer."""
         try:
-            kept = from_json(self.client.local_storage.get_item(KEY, timeout=5.0), self.stage.widest, self.photos)
+            kept = from_json(self.client.local_storage.get_item(self.stage.key, timeout=5.0), self.stage.widest, self.photos)
         except (RuntimeError, TimeoutError):
             kept = None
         if kept is None:
             self.go_to(self.stage.home.camera)
         else:
-            self.look, pose = kept
+            look, pose = kept
+            self.look = self._possible(look)
             self._place(pose["position"], pose["look_at"], pose["up"], float(pose["fov"]))
         self.pull = (self.look.disparity, 0.0)
         self.panel.show(self.look)
@@ -69,16 +70,27 @@ class Visitor:
     def change(self, **values: Any) -> None:
         """Another look; a new disparity is pulled to, unless `at_once`."""
         at_once = values.pop("at_once", False)
-        before = self.focus()
-        self.look = replace(self.look, **values)
-        if "disparity" in values:
-            self.pull = (before, 0.0 if at_once else time.monotonic())
+        with self.lock:
+            before = self.focus()
+            self.look = self._possible(replace(self.look, **values))
+            if "disparity" in values:
+                self.pull = (before, 0.0 if at_once else time.monotonic())
         self.wake()
+
+    def _possible(self, look: Look) -> Look:
+        """A photo without a file cannot be shown beside the picture."""
+        return replace(look, beside=look.beside and look.photo in self.stage.photos)
 
     def focus(self) -> float:
         """The disparity in focus at this moment."""
-        start, since = self.pull
-        return eased(start, self.look.disparity, (time.monotonic() - since) / PULL)
+        with self.lock:
+            start, since = self.pull
+            return eased(start, self.look.disparity, (time.monotonic() - since) / PULL)
+
+    def current(self) -> Look:
+        """The look at this moment, on the way of a focus pull."""
+        with self.lock:
+            return replace(self.look, disparity=self.focus())
 
     @property
     def pulling(self) -> bool:
@@ -99,8 +111,9 @@ class Visitor:
                 disparity = shown.picture.disparity_at(int(u * camera.width), int(v * camera.height))
             except ValueError:
                 return  # nothing is there
-            self.panel.show_focus(disparity)
-            self.change(disparity=disparity)
+            with self.lock:
+                self.panel.show_focus(disparity)
+                self.change(disparity=disparity)
 
     def go_to(self, camera: Camera) -> None:
         """Stand where a camera stands, with its vertical field of view."""
@@ -121,10 +134,10 @@ class Visitor:
 
     def camera(self) -> Camera:
         """That of the whole picture, as the browser has it now."""
-        seen, stage = self.client.camera, self.stage
+        seen, stage, look = self.client.camera, self.stage, self.look
         square = camera_of(seen.position, seen.wxyz, float(np.clip(seen.fov, 0.02, 3.0)), (100, 100))
-        if self.look.beside:
-            photo = stage.photos[self.look.photo]
+        if look.beside:
+            photo = stage.photos[look.photo]
             return fitted(square, photo.shape[1] / photo.shape[0], min(stage.longest, photo.shape[1]))
         longest = min(stage.longest, max(seen.image_width, seen.image_height, 64))
         return fitted(square, self._aspect(), longest)
@@ -146,7 +159,7 @@ class Visitor:
 
     def _answer(self) -> None:
         self._say("moving")
-        camera, look = self.camera(), replace(self.look, disparity=self.focus())
+        camera, look = self.camera(), self.current()
         model, light = self.stage.subject.model, self.stage.subject.light
         if self.drawn is not None and same(self.drawn.camera, camera):
             times = self.turning.divisor(self.drawn.camera) if look.radius else 1
@@ -166,13 +179,13 @@ class Visitor:
         for times in (1,) if isinstance(model, SplatModel) else LEVELS:
             size = max(8, camera.width // times), max(8, camera.height // times)
             if self.drawn is None or not same(self.drawn.camera, camera) or self.drawn.camera.width < size[0]:
-                better = draw(model, camera.resized(*size), LAYERS, wanted=lambda: not self.changed.is_set())
+                better = draw(model, camera.resized(*size), LAYERS, lambda: not self.changed.is_set(), self.stage.cut)
                 if better is None:
                     return
                 self.drawn = better
             elif times > 1:
                 continue
-            look = replace(self.look, disparity=self.focus())
+            look = self.current()
             self._send(self.drawn, photograph(self.drawn, look, light), look, quality=92)
             if self.changed.is_set():
                 return
@@ -200,7 +213,7 @@ class Visitor:
         camera = self.client.camera
         parts = {"position": camera.position, "wxyz": camera.wxyz, "look_at": camera.look_at, "up": camera.up_direction}
         pose = {key: [float(value) for value in values] for key, values in parts.items()}
-        self.client.local_storage.set_item(KEY, self.look.to_json({**pose, "fov": float(camera.fov)}))
+        self.client.local_storage.set_item(self.stage.key, self.look.to_json({**pose, "fov": float(camera.fov)}))
 
 
 def same(one: Camera, two: Camera) -> bool:
