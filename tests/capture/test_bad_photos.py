@@ -93,6 +93,8 @@ def complaint(capsys, source, out, *flags):
         (["--scale-by", "0,1"], "--scale-by 0,1: expected A,B,METRES"),
         (["--scale-by", "0,0,2"], "two different photos"),
         (["--scale-by", "0,1,-2"], "a distance above 0"),
+        (["--scale-by", "0,3,2"], "there is no photo 3; name two by their file names, or their numbers from 0 to 2"),
+        (["--scale-by", "0,0.jpg,2"], "0 and 0.jpg are one photo"),
     ],
 )
 def test_bad_flags(flags, words, tmp_path, capsys):
@@ -116,6 +118,20 @@ def test_a_disk_that_is_too_small(tmp_path, capsys, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9, 1000))
     assert "0 MB are free on this disk, about 0 MB are needed" in complaint(capsys, photos(tmp_path / "a", 3), tmp_path / "out")
+    held = tmp_path / "out/work/features.db"  # what is there already needs no more room
+    held.parent.mkdir()
+    held.write_bytes(bytes(9 * 3 * 80 * 96))
+    monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: None)
+    assert "pycolmap is not installed" in complaint(capsys, tmp_path / "a", tmp_path / "out")
+
+
+@pytest.mark.parametrize("few", [lambda at: photos(at, 2), cut_off])
+def test_more_photos_after_too_few(few, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: None)
+    source = few(tmp_path / "a")
+    assert "2 usable photos" in complaint(capsys, source, tmp_path / "out")
+    photos(source, 5)
+    assert "pycolmap is not installed" in complaint(capsys, source, tmp_path / "out")
 
 
 def full(*_, **__):

@@ -89,8 +89,29 @@ def test_a_second_call_does_nothing_and_another_is_refused(captured, monkeypatch
     before = {path: path.stat().st_mtime_ns for path in captured.out.rglob("*") if path.is_file()}
     assert len(capture(captured.photos, captured.out, captured.options)) == COUNT
     assert {path: path.stat().st_mtime_ns for path in captured.out.rglob("*") if path.is_file()} == before
-    assert main(["capture", str(captured.photos), "--out", str(captured.out)]) == 2
-    assert "made with another scale_by, hold_every; choose another folder" in capsys.readouterr().err
+    assert main(["capture", str(captured.photos), "--out", str(captured.out), "--size", "200"]) == 2
+    assert "made with another size; choose another folder" in capsys.readouterr().err
+
+
+def test_scale_and_held_out_photos_change_without_work(captured, tmp_path, monkeypatch, capsys):
+    """Photo 2 is "IMG 1.jpg" in the folder's order, where "IMG 1 copy.jpg" is photo 1."""
+    monkeypatch.setattr(mapping, "run_child", None)
+    out, before = tmp_path / "scene", captured.scene
+    shutil.copytree(captured.out, out, ignore=shutil.ignore_patterns("work"))
+    arguments = ["capture", str(captured.photos), "--out", str(out), "--hold-every", "2", "--attempts", "1"]
+    assert main([*arguments, "--scale-by", "2,IMG 4.jpg,7"]) == 0
+    after = scenes.load(out)
+    ratio = 7 / np.linalg.norm(before.camera(1).position - before.camera(4).position)
+    for i in range(COUNT):
+        np.testing.assert_allclose(after.camera(i).position, ratio * before.camera(i).position, atol=1e-6)
+        np.testing.assert_array_equal(after.photo(i), before.photo(i))
+    np.testing.assert_allclose(after.points.xyz, ratio * before.points.xyz, rtol=1e-5)
+    assert after.near == pytest.approx(ratio * before.near) and after.metres == 1
+    assert after.test == (4,) and after.train == (0, 1, 2, 3, 5) and after.notes == before.notes
+    capsys.readouterr()
+    assert main([*arguments, "--scale-by", "1,2,3"]) == 2
+    assert "--scale-by: photo 1, IMG 1 copy.jpg, has no pose" in capsys.readouterr().err
+    assert main(arguments) == 0 and scenes.load(out).near == pytest.approx(after.near)  # not said: stays
 
 
 def test_it_goes_on_where_it_stopped(captured, tmp_path, monkeypatch):

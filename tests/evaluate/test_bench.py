@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 
@@ -13,10 +14,13 @@ from tiny_world import config
 from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.evaluate.bench import choice, engines, paper
-from dofnerf.evaluate.bench.cell import SceneChoice
+from dofnerf.evaluate.bench.cell import SceneChoice, scene_files
+from dofnerf.evaluate.bench.command import BenchConfig, choose
 from dofnerf.evaluate.bench.conclusions import read_conclusions
 from dofnerf.evaluate.bench.experiments import EXPERIMENTS, design
+from dofnerf.evaluate.bench.experiments.comparing import same_focus
 from dofnerf.evaluate.bench.experiments.shallow import gap_share
+from dofnerf.evaluate.bench.schedule import Outcomes
 from dofnerf.evaluate.quality import held_out_psnr
 from dofnerf.train import Run, pinhole_twin
 
@@ -59,7 +63,7 @@ def test_the_table_has_our_figures_and_the_papers(bench, room):
     rows = the_table(bench)
     assert [row["model"] for row in rows] == ["pinhole twin", "ours", "sharp oracle"]
     for row, name in zip(rows, ("pinhole-twin", "ours", "sharp-oracle"), strict=True):
-        run = Run.load(bench / "cells" / "room-blurred" / "hash" / name / "run")
+        run = Run.load(bench / "cells" / "room-blurred" / "hash" / name / "seed-0" / "run")
         assert run.has_lens == (name == "ours")
         assert run.config.steps.photos == ("sharp" if name == "sharp-oracle" else "given")
         assert row["PSNR"] == f"{held_out_psnr(run, scene):.2f}"
@@ -90,11 +94,11 @@ def test_what_is_done_is_never_done_again(bench, room, monkeypatch, capsys):
 def test_a_stopped_experiment_goes_on_with_what_is_missing(bench, room, tmp_path, capsys):
     out = tmp_path / "again"
     shutil.copytree(bench, out)
-    (out / "cells" / "room-blurred" / "hash" / "ours" / "result.json").unlink()
+    (out / "cells" / "room-blurred" / "hash" / "ours" / "seed-0" / "result.json").unlink()
     assert main(["bench", "shallow", "--scenes", str(room), "--field", "hash", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"3, 2 done before; 1 to do, roughly \d", printed)
-    assert re.findall(r"^done +(\S+)", printed, re.M) == ["room-blurred/hash/ours"]
+    assert re.findall(r"^done +(\S+)", printed, re.M) == ["room-blurred/hash/ours/seed-0"]
     assert the_table(out) == the_table(bench)
 
 
@@ -145,7 +149,7 @@ def test_design_changes_one_thing_at_a_time_and_leaves_held_out_views_alone(room
     scene, whole = plan[0].scene.load(), scenes.load(room)
     assert set(scene.test) <= set(whole.train) and not set(scene.train) & (set(whole.test) | set(scene.test))
     lines = design.choices_of("splat", plan[0].config.steps)
-    assert len(lines) == 13
+    assert len(lines) == 14 and lines[design.PRESET] == {}
 
 
 def test_several_seeds_and_fields_are_cells_of_their_own(room):
@@ -153,6 +157,43 @@ def test_several_seeds_and_fields_are_cells_of_their_own(room):
     plan = EXPERIMENTS["shallow"].plan(choice.Choice((chosen,), {chosen: scenes.load(room)}, ("hash", "nerf"), seeds=(1, 2)))
     assert len({cell.key for cell in plan}) == len(plan) == 12
     assert {cell.config.seed for cell in plan} == {1, 2}
+    alone = EXPERIMENTS["shallow"].plan(choice.Choice((chosen,), {chosen: scenes.load(room)}, ("hash",), seeds=(2,)))
+    assert {cell.key for cell in alone} <= {cell.key for cell in plan}  # another seed makes none of them another cell
+
+
+def test_repeated_flags_and_paths(room, monkeypatch):
+    monkeypatch.chdir(room)
+    config = BenchConfig("shallow", (".", str(room)), ("hash", "hash"), seeds=(3, 3))
+    chosen = choose(config, EXPERIMENTS["shallow"])
+    assert chosen.fields == ("hash",) and chosen.seeds == (3,)
+    assert [one.path for one in chosen.scenes] == [str(room.resolve())] and chosen.scenes[0].name == "room-blurred"
+
+
+def test_a_scene_that_was_made_anew_is_another(small_folder, tmp_path):
+    folder = tmp_path / "card"
+    shutil.copytree(small_folder, folder)
+    before = scene_files(scenes.load(folder), packaged=False)
+    assert scene_files(scenes.load(folder), packaged=False) == before
+    picture = next((folder / "images").iterdir())
+    os.utime(picture, ns=(1, 1))
+    touched = scene_files(scenes.load(folder), packaged=False)
+    assert touched != before and scene_files(scenes.load(folder), packaged=True)
+    path = folder / "transforms.json"
+    data = json.loads(path.read_text())
+    data["frames"][0]["transform_matrix"][0][3] += 0.1
+    path.write_text(json.dumps(data))
+    assert scene_files(scenes.load(folder), packaged=False) not in (before, touched)
+
+
+def test_focus_is_compared_only_where_all_models_have_the_same(room):
+    chosen = SceneChoice(str(room))
+    plan = EXPERIMENTS["shallow"].plan(choice.Choice((chosen,), {chosen: scenes.load(room)}, ("hash",)))
+
+    def done(*lenses):
+        return Outcomes({cell.key: {"views": [{"focus_by": by}]} for cell, by in zip(plan, lenses, strict=True)})
+
+    assert same_focus(plan, done("true", "true", "true"), "room-blurred")
+    assert not same_focus(plan, done("true", "true", "learned"), "room-blurred")
 
 
 def test_the_papers_means_are_those_that_it_reports():

@@ -40,6 +40,15 @@ def test_a_killed_process_costs_only_its_cell(cells, tmp_path):
     assert isinstance(read_findings(cells[1], tmp_path)["mean"]["psnr"], float)
 
 
+@pytest.mark.parametrize(("error", "words"), [(RuntimeError("no\nluck"), "RuntimeError: no luck"), (ValueError("x"), "x")])
+def test_whatever_goes_wrong_fails_only_its_cell(cells, tmp_path, monkeypatch, error, words):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr(engines, "do_cell", fails)
+    assert engines.attempt(cells[0], tmp_path, LpipsConfig(), None) == words
+
+
 class Scripted:
     """An engine whose workers meet with what the script says; otherwise a cell is done at once."""
 
@@ -89,7 +98,7 @@ def test_a_real_ray_of_two_workers_that_loses_one(small_folder, tmp_path, monkey
     real, marker = engines.attempt, tmp_path / "lost-once"
 
     def sometimes_dies(cell, out, lpips, threads):
-        if cell.key.endswith("ours") and not marker.exists():
+        if "/ours/" in cell.key and not marker.exists():
             marker.write_text("x")
             os._exit(1)
         return real(cell, out, lpips, threads)

@@ -140,6 +140,29 @@ def test_a_scene_that_is_gone_or_another(copy, small_folder, tmp_path, capsys):
     assert main(["eval", str(copy), "--scene", str(moved)]) == 0
 
 
+def test_a_scene_that_was_made_anew(copy, small_folder, tmp_path, capsys):
+    anew = tmp_path / "anew"
+    shutil.copytree(small_folder, anew)
+    content = (anew / "transforms.json").read_text()
+    data = json.loads(content)
+    data["frames"][1]["transform_matrix"][0][3] += 0.01 * data["far"]
+    (anew / "transforms.json").write_text(json.dumps(data))
+    words = refusal(capsys, copy, "--scene", anew)
+    assert "made anew since the run was trained" in words and data["frames"][1]["file_path"] in words
+    data = json.loads(content)
+    for holder in (data, *data["frames"]):
+        if "fl_x" in holder:
+            holder["fl_x"] *= 1.01
+    (anew / "transforms.json").write_text(json.dumps(data))
+    assert "made anew since" in refusal(capsys, copy, "--scene", anew)
+    data = json.loads(content)
+    (held,) = data["test_filenames"]
+    data["frames"] = [frame for frame in data["frames"] if frame["file_path"] != held]
+    data["test_filenames"] = data["val_filenames"] = []
+    (anew / "transforms.json").write_text(json.dumps(data))
+    assert f"its photo {held!r}, which the run held out, is gone" in refusal(capsys, copy, "--scene", anew)
+
+
 def test_damaged_unfinished_and_missing_runs(copy, tmp_path, trained, capsys):
     assert "there is no such run" in refusal(capsys, tmp_path / "nothing")
     assert "not a run" in refusal(capsys, tmp_path)

@@ -34,6 +34,13 @@ class ScaleBy:
     other: str
     metres: float
 
+    def find(self, files: Sequence[str]) -> tuple[int, int]:
+        """The numbers of the two among the input photos, whose file names are given in order."""
+        one, other = (_number_of(which, files) for which in (self.one, self.other))
+        if one == other:
+            raise ValueError(f"--scale-by: {self.one} and {self.other} are one photo; name two")
+        return one, other
+
     @classmethod
     def parse(cls, text: str) -> ScaleBy:
         """From "A,B,METRES"."""
@@ -46,6 +53,19 @@ class ScaleBy:
         if not (0 < metres < 1e6) or one == other:
             raise ValueError(f"--scale-by {text}: expected two different photos and a distance above 0")
         return cls(one, other, metres)
+
+
+def _number_of(which: str, files: Sequence[str]) -> int:
+    if which in files:
+        return files.index(which)
+    if which.isdecimal() and int(which) < len(files):
+        return int(which)
+    stems = [Path(file).stem for file in files]
+    if which in stems and not which.isdecimal():
+        return stems.index(which)
+    raise ValueError(
+        f"--scale-by: there is no photo {which}; name two by their file names, or their numbers from 0 to {len(files) - 1}"
+    )
 
 
 @dataclass(frozen=True)
@@ -68,8 +88,8 @@ class Cropped:
 
 def assemble(folder: Path, photos: Sequence[Photo], name: str, hold_every: int = 9) -> Scene:
     """The scene of the model in `folder`, whose images are called NAME.png; every n-th view is held out, 0 for none."""
-    model = _thinned(read_model(folder))
     by_name = {photo.name: photo for photo in photos}
+    model = _thinned(_in_photo_pixels(read_model(folder), by_name))
     order = sorted(model.images, key=lambda key: model.images[key].name)
     frames = [_frame(model, key, by_name[Path(model.images[key].name).stem]) for key in order]
     frames = seen_by(model, frames, order)
@@ -78,11 +98,23 @@ def assemble(folder: Path, photos: Sequence[Photo], name: str, hold_every: int =
     ranges = [frame.bounds for frame in frames if frame.bounds]
     if not ranges:
         raise ValueError(f"{folder}: no photo sees any 3D point, so the depth range is unknown")
-    test = tuple(range(4, len(frames), hold_every)) if hold_every else ()
-    train = tuple(i for i in range(len(frames)) if i not in test)
+    train, test = split(len(frames), hold_every)
     points = Points(model.points.xyz, model.points.rgb, model.points.error)
     near, far = min(r[0] for r in ranges), max(r[1] for r in ranges)
     return upright(Scene(name, "capture", tuple(frames), near, far, train, test, points))
+
+
+def split(count: int, hold_every: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Views to train on and views held out: from the fifth on every n-th, 0 for none."""
+    test = tuple(range(4, count, hold_every)) if hold_every else ()
+    return tuple(i for i in range(count) if i not in test), test
+
+
+def _in_photo_pixels(model: Model, photos: dict[str, Photo]) -> Model:
+    """With the points' errors in pixels of the photos, not of the enlarged or small copies that features came from."""
+    images = model.images.values()
+    enlarged = np.median([model.cameras[i.camera_id].width / photos[Path(i.name).stem].size[0] for i in images])
+    return replace(model, points=replace(model.points, error=model.points.error / enlarged))
 
 
 def _thinned(model: Model) -> Model:
@@ -147,19 +179,18 @@ def moved(scene: Scene, turn: np.ndarray, shift: np.ndarray, scale: float) -> Sc
     return replace(scene, frames=frames, points=points, near=scene.near * scale, far=scene.far * scale)
 
 
-def scaled_by(scene: Scene, by: ScaleBy, names: dict[str, str]) -> Scene:
-    """The scene in metres; `names` leads from the photos' file names to those of the frames."""
-    stems = [frame.name for frame in scene.frames]
+def scaled_by(scene: Scene, by: ScaleBy, inputs: Sequence[tuple[str, str | None]]) -> Scene:
+    """The scene in metres; `inputs` are all photos in order: the file's name, and the frame's if it was used."""
+    stems = [Path(frame.name).stem for frame in scene.frames]
 
-    def position(which: str) -> np.ndarray:
-        name = names.get(which, which)
-        if name not in stems and which.isdigit() and int(which) < len(stems):
-            name = stems[int(which)]
+    def position(number: int) -> np.ndarray:
+        file, name = inputs[number]
         if name not in stems:
-            raise ValueError(f"--scale-by: no photo {which} has a pose; name two that have one, or their numbers from 0")
+            raise ValueError(f"--scale-by: photo {number}, {file}, has no pose; name two that have one")
         return scene.camera(stems.index(name)).position
 
-    apart = float(np.linalg.norm(position(by.one) - position(by.other)))
+    one, other = by.find([file for file, _ in inputs])
+    apart = float(np.linalg.norm(position(one) - position(other)))
     if apart <= 1e-9:
         raise ValueError(f"--scale-by: photos {by.one} and {by.other} were taken from one place; choose two that are apart")
     return replace(moved(scene, np.eye(3), np.zeros(3), by.metres / apart), metres=1.0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +15,7 @@ import numpy as np
 import tyro
 from PIL import Image
 
-from dofnerf.capture.assembly import ScaleBy, assemble, coloured, scaled_by
+from dofnerf.capture.assembly import ScaleBy, assemble, coloured, scaled_by, split
 from dofnerf.capture.groups import group_photos
 from dofnerf.capture.listing import list_files
 from dofnerf.capture.mapping import FULL, Job, Mapped, Staged, map_photos
@@ -30,6 +32,7 @@ from dofnerf.scenes.making import claim
 from dofnerf.scenes.ply import write_ply
 
 RECORD, RESULT, WORK, SHEET = "capture.json", "result.json", "work", "photos.jpg"
+_VIDEO = "video-"  # and a number: the folder of its frames in WORK
 FEWEST = 3
 _ENLARGE, _SMALL = 3.0, 380_000  # small photos are enlarged for the features, up to so many times and so many pixels
 _SMALLEST = 150_000  # pixels of the small copies
@@ -84,38 +87,50 @@ def _capture(source: Path, out: Path, options: CaptureOptions, display: Display)
     scale = None if options.scale_by is None else ScaleBy.parse(options.scale_by)
     listing = list_files(source)
     check_folder("--out", out)
+    if scale is not None and not listing.videos:
+        scale.find([path.name for path in listing.photos])
     settings = _settings(options) | {"photos": fingerprint([*listing.photos, *listing.videos])}
+    begun = (out / RECORD).exists()
     claim(out, RECORD, source if source.is_dir() else None, "dofnerf capture", settings)
     if (out / RESULT).is_file():
-        display.say(f"{out} is finished already")
-        return load(out)
+        return _finished(out, options, scale, display)
     for warning in listing.warnings:
         display.say(warning)
     work = out / WORK
     paths = [*listing.photos]
-    for number, video in enumerate(listing.videos):
-        report = lambda done, total, name=video.name: display.report(f"video {name}", done, total)  # noqa: E731
-        paths += extract_frames(video, work / f"video-{number}", options.every, report)
-    photos, left_out = _prepared(source, paths, work, options, display)
+    try:
+        for number, video in enumerate(listing.videos):
+            report = lambda done, total, name=video.name: display.report(f"video {name}", done, total)  # noqa: E731
+            paths += extract_frames(video, work / f"{_VIDEO}{number}", options.every, report)
+        photos, left_out = _prepared(source, paths, work, options, display)
+    except ValueError:  # there is nothing to go on with, so the folder is free for other photos or flags
+        if not begun:
+            shutil.rmtree(work, ignore_errors=True)
+            (out / RECORD).unlink(missing_ok=True)
+        raise
+    if scale is not None:
+        scale.find([path.name for path in paths])
     mapped = _mapped(photos, work, options, display)
     left_out = left_out | explain(photos, mapped)
     _judge(source, out, photos, mapped, left_out)
     if mapped.models > 1:
         display.say(f"the photos fall into {mapped.models} sets that nothing connects; the largest one is used")
     scene = assemble(mapped.folder, photos, out.resolve().name, options.hold_every)
+    names = {photo.source: photo.name for photo in photos}
+    inputs = [(path.name, names.get(path)) for path in paths]
     if scale is not None:
-        scene = scaled_by(scene, scale, {photo.source.name: photo.name for photo in photos})
-    error = _mean_error(scene)
+        scene = scaled_by(scene, scale, inputs)
     total = len(paths)
-    scene = replace(scene, notes=_notes(scene, mapped, total, error, left_out))
+    scene = replace(scene, notes=_notes(scene, mapped, total, left_out))
     for name, reason in left_out.items():
         display.say(f"left out: {name}: {reason}")
     _write(scene, out, display)
     write_json(
         out / RESULT,
         {
-            "registered": len(scene), "photos": total, "error_pixels": error, "width": scene.size[0], "attempt": mapped.attempt,
-            "points": mapped.points, "left_out": left_out,
+            "registered": len(scene), "photos": total, "error_pixels": mapped.error, "width": scene.size[0],
+            "attempt": mapped.attempt, "points": mapped.points, "left_out": left_out, "inputs": inputs,
+            "scale_by": options.scale_by, "hold_every": options.hold_every,
         },
     )  # fmt: skip
     if not options.keep_work:
@@ -124,7 +139,26 @@ def _capture(source: Path, out: Path, options: CaptureOptions, display: Display)
 
 
 def _settings(options: CaptureOptions) -> dict[str, Any]:
-    return {key: value for key, value in asdict(options).items() if key != "keep_work"}
+    """What the work depends on: the rest only changes the last step, or how long it tries."""
+    return {key: value for key, value in asdict(options).items() if key in ("size", "every", "exhaustive")}
+
+
+def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, display: Display) -> Scene:
+    """The scene that is there; its scale and its held-out photos as they are wanted now. No --scale-by: as they were."""
+    scene = load(out)
+    result = json.loads((out / RESULT).read_text(encoding="utf-8"))
+    wanted = {"scale_by": options.scale_by or result["scale_by"], "hold_every": options.hold_every}
+    if all(result[key] == value for key, value in wanted.items()):
+        display.say(f"{out} is finished already")
+        return scene
+    display.say(f"{out} is finished already; only its scale and its held-out photos are changed")
+    train, test = split(len(scene), options.hold_every)
+    scene = replace(scene, train=train, test=test)
+    if scale is not None:
+        scene = scaled_by(scene, scale, result["inputs"])
+    write_transforms(scene, out, resume=True)
+    write_json(out / RESULT, result | wanted)
+    return load(out)
 
 
 def _prepared(
@@ -151,11 +185,20 @@ def _expect_space(work: Path, pixels: float) -> None:
     there = work
     while not there.exists():
         there = there.parent
-    free, need = shutil.disk_usage(there).free, int(_BYTES * pixels)
+    free, need = shutil.disk_usage(there).free, int(_BYTES * pixels) - _held(work)
     if free < need:
         raise OSError(
             f"{work}: {free >> 20} MB are free on this disk, about {need >> 20} MB are needed; free some, or lower --size"
         )
+
+
+def _held(work: Path) -> int:
+    """Bytes of copies, features and models that are there already."""
+    total = 0
+    for path in work.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size if path.is_file() and not path.relative_to(work).parts[0].startswith(_VIDEO) else 0
+    return total
 
 
 def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, display: Display) -> Mapped:
@@ -196,15 +239,9 @@ def _judge(source: Path, out: Path, photos: list[Photo], mapped: Mapped, left_ou
         )
 
 
-def _mean_error(scene: Scene) -> float:
-    """Mean reprojection error over all sightings, in pixels of the scene's photos."""
-    errors = np.concatenate([frame.seen_error for frame in scene.frames if frame.seen_error is not None])
-    return float(errors.mean())
-
-
-def _notes(scene: Scene, mapped: Mapped, total: int, error: float, left_out: Mapping[str, str]) -> tuple[str, ...]:
+def _notes(scene: Scene, mapped: Mapped, total: int, left_out: Mapping[str, str]) -> tuple[str, ...]:
     first = (
-        f"captured: {len(scene)} of {total} photos have a pose, mean reprojection error {error:.2f} px "
+        f"captured: {len(scene)} of {total} photos have a pose, mean reprojection error {mapped.error:.2f} px "
         f"at {scene.size[0]} px across ({mapped.attempt})"
     )
     return first, *(f"left out: {name}: {reason}" for name, reason in left_out.items())

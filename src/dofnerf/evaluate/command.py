@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from dofnerf.evaluate import figures
-from dofnerf.evaluate.lpips import NoWeights, find_weights
+from dofnerf.evaluate.lpips import VARIABLE, NoWeights, find_weights
 from dofnerf.evaluate.scores import Perceptual, Reference, Scores, score
 from dofnerf.evaluate.trained import open_trained
 from dofnerf.pictures import write_json
@@ -30,6 +31,13 @@ class LpipsConfig:
     """An .npz with AlexNet's and the heads' weights."""
     lpips_fetch: bool = False
     """Download the weights into the torch hub's cache if they are not there (245 MB)."""
+
+    def resolved(self) -> LpipsConfig:
+        """The same for other processes, wherever they work: a file that is good by its absolute path."""
+        file = self.lpips_weights or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
+        if isinstance(self.find(), str) or file is None:
+            return self
+        return LpipsConfig(file.resolve(), self.lpips_fetch)
 
     def find(self) -> Perceptual | str:
         """LPIPS, or why it cannot be had; a file that was named and is not good is an error."""

@@ -41,7 +41,8 @@ class Lpips:
                 raise NoWeights(f"{where}: not the weights of LPIPS-AlexNet (layer {i} has shapes {found})")
             if not all(bool(torch.isfinite(one).all()) for one in (kernels[i], biases[i], heads[i])):
                 raise NoWeights(f"{where}: layer {i} holds a value that is not a number")
-        self.kernels, self.biases, self.heads, self.where = kernels, biases, heads, where
+        self.kernels, self.biases, self.heads = ([one.float() for one in kind] for kind in (kernels, biases, heads))
+        self.where = where
 
     @torch.no_grad()
     def __call__(self, image: np.ndarray, truth: np.ndarray) -> float:

@@ -100,6 +100,8 @@ def score_view(
 ) -> ViewScores:
     """One view, rendered here if it is not `shown` already."""
     shown = shown or run.render(scene.camera(i))
+    if not bool(shown.image.isfinite().all()):
+        raise ValueError(f"{scene.frames[i].name}: its render holds values that are no numbers; the run is broken, train again")
     image, disparity = shown.image.clamp(0, 1).cpu().numpy(), shown.disparity.cpu().numpy()
     truth = scene.sharp(i) if reference == "sharp" else scene.photo(i)
     found: dict[str, Score] = dict.fromkeys(METRICS, NO_REFERENCE)

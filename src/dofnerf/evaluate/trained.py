@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from dofnerf import scenes
-from dofnerf.scenes import Origin, Scene, read_cameras
+from dofnerf.camera import Camera
+from dofnerf.scenes import Origin, Scene, Viewpoint, read_cameras
 from dofnerf.train import Run
 from dofnerf.train.checkpoint import FILE
 from dofnerf.train.folder import CAMERAS, CONFIG
 from dofnerf.train.plain import from_plain
+
+_CLOSE = 1e-4  # in rotations, focal lengths (as a share) and places (as a share of the farthest depth)
 
 
 def open_trained(folder: Path, scene: Path | None = None) -> tuple[Run, Scene]:
@@ -76,5 +82,26 @@ def as_trained(run: Run, scene: Scene) -> Scene:
     train, test = tuple(numbers[name] for name in run.setting.photos), scene.test
     cameras = run.folder / CAMERAS if run.folder else None
     if cameras is not None and cameras.is_file():
-        test = tuple(numbers[view.name] for view in read_cameras(cameras) if view.held_out and view.name in numbers)
+        test = _held_out(read_cameras(cameras), scene, numbers, where)
     return replace(scene, train=train, test=tuple(i for i in test if i not in set(train)))
+
+
+def _held_out(views: Sequence[Viewpoint], scene: Scene, numbers: Mapping[str, int], where: str) -> tuple[int, ...]:
+    """The held-out ones of the run's own cameras; refused if the scene's differ from these, for it was made anew then."""
+    for view in views:
+        if view.name not in numbers:
+            if view.held_out:
+                raise ValueError(f"{where}: its photo {view.name!r}, which the run held out, is gone; put it back")
+        elif not _alike(view.camera, scene.frames[numbers[view.name]].camera, scene.far):
+            raise ValueError(
+                f"{where}: made anew since the run was trained, for the camera of {view.name!r} is another; train again, or "
+                "name the scene as it was by --scene"
+            )
+    return tuple(numbers[view.name] for view in views if view.held_out)
+
+
+def _alike(one: Camera, other: Camera, far: float) -> bool:
+    turned = np.abs(one.camera_to_world[:, :3] - other.camera_to_world[:, :3]).max()
+    moved = np.abs(one.position - other.position).max()
+    zoomed = max(abs(one.fx / other.fx - 1), abs(one.fy / other.fy - 1))
+    return bool(turned < _CLOSE and moved < _CLOSE * far and zoomed < _CLOSE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from dofnerf import scenes
 from dofnerf.pictures import write_json
 from dofnerf.scenes import PACKAGED, Scene
 from dofnerf.scenes.protocol import Mix
+from dofnerf.synth.folder import fingerprint
 from dofnerf.train import TrainConfig
 from dofnerf.train.plain import to_plain
 from dofnerf.train.trainer import difference
@@ -47,13 +49,14 @@ class SceneChoice:
 
 @dataclass(frozen=True)
 class Cell:
-    """`key` names it and its folder; `tags` are what tables sort it by."""
+    """`key` names it and its folder; `tags` are what tables sort it by; `scene_files` changes when the scene is made anew."""
 
     key: str
     kind: Kind
     scene: SceneChoice
     config: TrainConfig
     tags: dict[str, str] = field(default_factory=dict)
+    scene_files: str = ""
 
     def folder(self, out: Path) -> Path:
         return out / CELLS / self.key
@@ -64,6 +67,18 @@ class Cell:
 
 
 Findings = dict[str, Any]
+
+
+def scene_files(scene: Scene, packaged: bool) -> str:
+    """Changes with cameras, views, points and the pictures' files; when a `packaged` one was installed does not count."""
+    digest = hashlib.sha256(fingerprint(scene).encode())
+    for frame in scene.frames:
+        for source in (frame.photo, frame.sharp):
+            if source is not None and not packaged:
+                file = Path(source.label)
+                about = file.stat() if file.is_file() else None
+                digest.update(repr((file.name, about and (about.st_size, about.st_mtime_ns))).encode())
+    return digest.hexdigest()[:16]
 
 
 def validation(scene: Scene) -> Scene:

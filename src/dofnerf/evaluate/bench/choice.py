@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dofnerf.evaluate.bench.cell import Cell, Kind, SceneChoice
+from dofnerf.evaluate.bench.cell import Cell, Kind, SceneChoice, scene_files
 from dofnerf.evaluate.bench.conclusions import Sketch
 from dofnerf.evaluate.bench.schedule import Outcomes
-from dofnerf.scenes import Scene
+from dofnerf.scenes import PACKAGED, Scene
 from dofnerf.train import TrainConfig, preset, shortened
 
 Change = Callable[[TrainConfig], TrainConfig]
@@ -50,12 +50,13 @@ def all_with_all(choice: Choice, variants: Mapping[str, Change], kind: Kind = "t
     """A cell for each scene (with changes), field, variant and seed."""
     cells = []
     for one in choice.scenes:
+        files = scene_files(choice.loaded[one], packaged=one.path == PACKAGED)
         for field in choice.fields:
             for name, change in variants.items():
                 for seed in choice.seeds:
-                    key = "/".join([one.name, field, folder_name(name), *([f"seed-{seed}"] if len(choice.seeds) > 1 else [])])
+                    key = "/".join([one.name, field, folder_name(name), f"seed-{seed}"])
                     tags = {"scene": one.name, "field": field, "variant": name, "seed": str(seed)}
-                    cells.append(Cell(key, kind, replace(one, **scene), change(choice.config(field, seed)), tags))
+                    cells.append(Cell(key, kind, replace(one, **scene), change(choice.config(field, seed)), tags, files))
     return cells
 
 

@@ -94,7 +94,7 @@ class BenchConfig:
 def run(config: BenchConfig) -> Conclusions:
     """Do the experiment; returns what it concludes."""
     config.check()
-    config.lpips.find()
+    lpips = config.lpips.resolved()
     experiment, out = EXPERIMENTS[config.name], config.folder
     choice = choose(config, experiment)
     cells = experiment.plan(choice)
@@ -103,7 +103,7 @@ def run(config: BenchConfig) -> Conclusions:
     pixels = {cell.key: _pixels(choice, cell) for cell in cells}
     announce(cells, done, pixels, config.jobs)
     if len(done.found) < len(cells):
-        work_off(cells, out, done, engine(out, config.lpips, config.jobs, config.ray), pixels)
+        work_off(cells, out, done, engine(out, lpips, config.jobs, config.ray), pixels)
     concluded = conclude(config, choice, cells, done)
     for table in concluded.tables:
         print(f"\n{table.title}\n\n{markdown_table(table)}")
@@ -119,23 +119,23 @@ def run(config: BenchConfig) -> Conclusions:
 
 def choose(config: BenchConfig, experiment: Experiment) -> Choice:
     """What the flags say, with the scenes loaded."""
-    fields = config.field or experiment.fields
+    fields = tuple(dict.fromkeys(config.field or experiment.fields))
     wrong = [one for one in fields if experiment.limited and one not in experiment.limited]
     if wrong:
         raise ValueError(f"--field {wrong[0]}: the experiment {experiment.name} is for {', '.join(experiment.limited)}")
     chosen = []
     for given in config.scenes:
         packaged = given == PACKAGED and not Path(given).exists()
-        path = PACKAGED if packaged else str(Path(given).absolute())
+        path = PACKAGED if packaged else str(Path(given).resolve())
         chosen.append(SceneChoice(path, config.size, sharp_photos=experiment.sharp_photos))
-    twice = [name for name, count in Counter(one.name for one in chosen).items() if count > 1]
+    twice = [name for name, count in Counter(one.name for one in dict.fromkeys(chosen)).items() if count > 1]
     if twice:
         raise ValueError(f"--scenes: two are called {twice[0]}; give them folders of different names")
     loaded = {one: replace(one, validation=experiment.validation).load() for one in chosen}
     for one, scene in loaded.items():
         if not scene.test:
             raise ValueError(f"{one.path}: no view is held out, so there is nothing to compare")
-    return Choice(tuple(chosen), loaded, tuple(fields), config.preset, config.steps, tuple(config.seeds))
+    return Choice(tuple(loaded), loaded, fields, config.preset, config.steps, tuple(dict.fromkeys(config.seeds)))
 
 
 def conclude(config: BenchConfig, choice: Choice, cells: list[Cell], done: Outcomes) -> Conclusions:

@@ -44,6 +44,8 @@ def attempt(cell: Cell, out: Path, lpips: LpipsConfig, threads: int | None) -> s
         do_cell(cell, out, lpips, threads)
     except (ValueError, OSError, MemoryError) as error:
         return " ".join(str(error).split()) or type(error).__name__
+    except Exception as error:  # whatever it is, the other cells are none the worse for it
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
     return ""
 
 

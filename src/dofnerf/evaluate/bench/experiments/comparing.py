@@ -22,6 +22,7 @@ PaperNumbers = Callable[[str, str], Numbers | None]  # of a scene of the paper's
 _DIGITS = {"psnr": 2, "ssim": 4, "lpips": 4}
 PAPERS = "paper: the paper's own numbers for the scene of that name, with its NeRF and its photos"
 NOT_DONE = "not done"
+OTHER_FOCUS = "by other lenses"  # what is in focus, so that models cannot be compared there
 
 
 def variants_of(cells: Sequence[Cell]) -> list[str]:
@@ -48,6 +49,7 @@ def comparison_table(choice: Choice, cells: Sequence[Cell], done: Outcomes, titl
     for metric in _DIGITS:
         head += [metric.upper(), "paper"] if beside else [metric.upper()]
     head += ["PSNR in focus", "PSNR out of focus"]
+    alike = {name: same_focus(cells, done, name) for name in names}
     rows = []
     for name, field, variant in product(names, choice.fields, variants_of(cells)):
         row, theirs = [name, field, variant], paper(paper_scene(name), variant)
@@ -55,7 +57,8 @@ def comparison_table(choice: Choice, cells: Sequence[Cell], done: Outcomes, titl
         for metric, digits in _DIGITS.items():
             row.append(number(mean_of(cells, done, metric, **tags), digits))
             row += [number(theirs and getattr(theirs, metric), digits)] if beside else []
-        row += [number(mean_of(cells, done, f"psnr_{where}_focus", **tags)) for where in ("in", "out_of")]
+        scores = [mean_of(cells, done, f"psnr_{where}_focus", **tags) for where in ("in", "out_of")]
+        row += [number(value) if isinstance(value, str) or alike[name] else OTHER_FOCUS for value in scores]
         rows.append(tuple(row))
     if len(names) > 1:
         for field, variant in product(choice.fields, variants_of(cells)):
@@ -64,6 +67,12 @@ def comparison_table(choice: Choice, cells: Sequence[Cell], done: Outcomes, titl
             rows.append(("**mean**", field, variant, number(whole), *("" for _ in head[4:])))
     seeds = [f"Means over {len(choice.seeds)} seeds."] if len(choice.seeds) > 1 else []
     return Table(title, tuple(head), tuple(rows), (*seeds, *([PAPERS + "."] if beside else []), *why_missing(cells, done)))
+
+
+def same_focus(cells: Sequence[Cell], done: Outcomes, scene: str) -> bool:
+    """Whether all models of a scene take the same for in focus, by one lens and depth, view by view."""
+    found = findings_of(cells, done, scene=scene)
+    return len({tuple(view["focus_by"] for view in one.get("views", ())) for one in found}) <= 1
 
 
 def why_missing(cells: Sequence[Cell], done: Outcomes) -> list[str]:
