@@ -45,9 +45,9 @@ def settle(page) -> np.ndarray:
     """What the canvas shows when nothing moves any more, at the picture's own size."""
     page.wait_for_timeout(50)
     page.wait_for_selector("body[data-state=resting]")
-    while page.evaluate(
-        "document.getAnimations().length"
-    ):  # the ring is there (the page allows no eval, so no wait_for_function)
+    for _ in range(100):  # until the ring has gone; the page's policy forbids the eval of wait_for_function
+        if not page.evaluate("document.getAnimations().length"):
+            break
         page.wait_for_timeout(50)
     return shrunk(screenshot(page, "#picture"))
 
