@@ -50,7 +50,7 @@ class ShotConfig(ShapeConfig):
     as_shot: bool = False
     """The lens of the photo itself: the one that the run learned, or that --camera names for the frame."""
     layers: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 8)")] = None
-    """Depth layers of the blur: 1 is the paper's blur (splats have 4 at the least)."""
+    """Depth layers of the blur: 1 is the paper's blur (of splats with a round opening: each by its own depth)."""
     lens_samples: int = 0
     """Take the picture as the mean of so many sharp views from all over the lens: exact at every occlusion, and slow. 64 for a
     look, 256 and more for large blur; 0 is the quick blur."""
