@@ -8,12 +8,13 @@ import pytest
 from PIL import Image, ImageFilter
 from small_photos import save_photo
 
+from dofnerf.capture import photos as photos_module
 from dofnerf.capture.attempts import LADDER
 from dofnerf.capture.groups import group_photos
 from dofnerf.capture.listing import list_files
 from dofnerf.capture.mapping import Mapped
 from dofnerf.capture.pairs import choose_pairs, most_alike
-from dofnerf.capture.photos import Photo, choose_turns, prepare, read_headers, sharpness, working_names
+from dofnerf.capture.photos import Header, Photo, choose_turns, prepare, read_headers, sharpness, working_names
 from dofnerf.capture.progress import Display
 from dofnerf.capture.verdicts import explain
 from dofnerf.capture.video import extract_frames
@@ -54,6 +55,29 @@ def test_all_photos_lie_or_all_stand(tmp_path, orientations, stand, turns):
     assert not bad and choose_turns(headers) == turns
     photos, left = prepare(headers, ["x", "y", "z"], tmp_path / "work", 1600, nothing)
     assert len(photos) == 1 and len(left) == 2  # all black: the same picture, which they are only if they have one size
+
+
+@pytest.mark.parametrize("orientation", [2, 4, 5, 7])
+@pytest.mark.parametrize("usual", [1, 6, 5])
+@pytest.mark.parametrize("stored", [(64, 96), (96, 64)])
+def test_a_mirrored_photo_stays_mirrored(orientation, usual, stored):
+    """Turned by whatever: as many mirrorings as EXIF says, odd or even."""
+    rest = [Header(Path(f"{i}.jpg"), (96, 64), usual, Exif()) for i in range(2)]
+    turn = choose_turns([*rest, Header(Path("x.jpg"), stored, orientation, Exif())])[2]
+    assert turn in (2, 4, 5, 7)
+    wide = (stored[0] > stored[1]) != (turn in (5, 7))
+    assert wide == (usual == 1)
+
+
+def test_large_photos_are_taken_and_larger_ones_not(tmp_path, monkeypatch):
+    Image.new("1", (9600, 9600)).save(tmp_path / "a.png")
+    limit = Image.MAX_IMAGE_PIXELS
+    headers, bad = read_headers([tmp_path / "a.png"])
+    assert headers[0].stored == (9600, 9600) and not bad
+    monkeypatch.setattr(photos_module, "LARGEST", 80_000_000)
+    headers, bad = read_headers([tmp_path / "a.png"])
+    assert not headers and bad == {"a.png": "too large (above 80 megapixels)"}
+    assert limit == Image.MAX_IMAGE_PIXELS
 
 
 @pytest.mark.parametrize("orientation", [1, 6, 8])

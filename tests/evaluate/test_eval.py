@@ -14,7 +14,7 @@ from skimage.metrics import peak_signal_noise_ratio
 from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.evaluate.regions import in_focus
-from dofnerf.evaluate.scores import score, score_lens
+from dofnerf.evaluate.scores import score, score_lens, score_view
 from dofnerf.evaluate.trained import open_trained
 from dofnerf.scenes import Lens
 from dofnerf.train import Run
@@ -175,6 +175,14 @@ def test_damaged_unfinished_and_missing_runs(copy, tmp_path, trained, capsys):
     assert "unfinished (step 19 of 20)" in refusal(capsys, copy)
     assert "--out" in refusal(capsys, trained / "ours", "--out", copy / "config.json" / "x")
     assert "none.npz" in refusal(capsys, trained / "ours", "--lpips-weights", "none.npz")
+
+
+def test_a_broken_render_is_named(trained):
+    run, scene = open_trained(trained / "ours")
+    shown = run.render(scene.camera(3))
+    shown.image[5, 6, 0] = float("nan")
+    with pytest.raises(ValueError, match=f"{scene.frames[3].name}: its render holds values that are no numbers"):
+        score_view(run, scene, 3, "none", shown=shown)
 
 
 def test_without_held_out_views_there_is_nothing_to_say(trained):

@@ -134,3 +134,12 @@ def test_a_download_that_fails_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.hub, "download_url_to_file", refuse)
     with pytest.raises(lpips.NoWeights, match=r"alexnet.*cannot be fetched \(no route\)"):
         lpips.find_weights(fetch=True)
+
+
+def test_weights_of_double_precision_give_the_same():
+    dice = torch.Generator().manual_seed(0)
+    shapes = [*lpips._SHAPES]
+    parts = [[torch.rand(shape, generator=dice) * 0.01 for shape in kind] for kind in (shapes, *([s[:1] for s in shapes],) * 2)]
+    image, truth = (np.random.default_rng(k).uniform(0, 1, (40, 48, 3)).astype(np.float32) for k in (0, 1))
+    single = lpips.Lpips(*parts, "here")(image, truth)
+    assert single > 0 and lpips.Lpips(*([one.double() for one in kind] for kind in parts), "here")(image, truth) == single

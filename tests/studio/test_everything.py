@@ -65,8 +65,8 @@ def test_stages_run_once_and_in_order(captures, later, tmp_path, capsys):
 
 
 def test_a_scene_needs_no_capture_and_leaves_a_report_and_a_page(captures, tmp_path, capsys):
-    scenes.write_transforms(scene(), tmp_path / "place")
-    assert main(["run", str(tmp_path / "place"), "--out", str(tmp_path / "all")]) == 0
+    scenes.write_transforms(scene(), tmp_path / "place v1.2")  # what looks like a suffix is none
+    assert main(["run", str(tmp_path / "place v1.2"), "--out", str(tmp_path / "all")]) == 0
     assert captures == [] and not (tmp_path / "all/scene").exists()
     run = Run.load(tmp_path / "all/run")
     assert (tmp_path / "all/run/report.html").is_file() and len(list((tmp_path / "all/run/export").glob("*.html"))) == 1

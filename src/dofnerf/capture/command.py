@@ -28,7 +28,7 @@ class CaptureConfig:
     photos: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PHOTOS")]
     """A folder of photos (JPEG, PNG, TIFF, HEIC with pillow-heif) of one still scene, or a video (MP4)."""
     out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-scene in the current folder)")] = None
-    """The scene's folder: transforms.json, images, points.ply, and a sheet of all photos."""
+    """The scene's folder: transforms.json, images, points.ply, and a sheet of the photos."""
     options: CaptureOptions = dataclasses.field(default_factory=CaptureOptions)
 
 
@@ -45,5 +45,5 @@ def run(config: CaptureConfig) -> Scene:
     print(f"scene    {scene.describe()}")
     for note in scene.notes[:1]:
         print(f"         {note}")
-    print(f"wrote    {out}; all photos are on {out / SHEET}; next: dofnerf train {out}")
+    print(f"wrote    {out}; the photos are on {out / SHEET}; next: dofnerf train {out}")
     return scene

@@ -29,10 +29,12 @@ from dofnerf.scenes.guard import first_line
 from dofnerf.scenes.source import resize
 
 SMALLEST = 64  # pixels of the shorter side
+LARGEST = 500_000_000  # pixels of a photo
 _LOOK = 192  # pixels across, for telling copies
 _SAME, _SAME_ANYWHERE = 1.5 / 255, 12 / 255  # mean and largest difference of two copies of one photo
 _TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}  # EXIF's orientation → Pillow's transposition
-_SIDEWAYS = (5, 6, 7, 8)
+_SIDEWAYS, _MIRRORED = (5, 6, 7, 8), (2, 4, 5, 7)
+_PLAIN = {(False, False): 1, (True, False): 6, (False, True): 2, (True, True): 5}  # by sideways and mirrored
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def read_headers(paths: Iterable[Path]) -> tuple[list[Header], dict[str, str]]:
     headers, bad = [], {}
     for path in paths:
         try:
-            with open_picture(path, load=False) as picture:
+            with open_picture(path, load=False, most=LARGEST) as picture:
                 header = Header(path, picture.size, orientation_of(picture), exif_of(picture))
             if min(header.stored) < SMALLEST:
                 bad[path.name] = f"too small ({header.stored[0]}×{header.stored[1]} pixels)"
@@ -99,7 +101,11 @@ def choose_turns(headers: list[Header]) -> list[int]:
         turn = header.orientation
         if header.lies != lie and header.stored[0] != header.stored[1]:
             fits = (header.stored[0] >= header.stored[1]) == (lie != (usual in _SIDEWAYS))
-            turn = usual if fits else (1 if turn in _SIDEWAYS else 6)
+            mirrored = turn in _MIRRORED  # stays so, however it is turned
+            if fits and mirrored == (usual in _MIRRORED):
+                turn = usual
+            else:
+                turn = _PLAIN[(usual in _SIDEWAYS) if fits else (turn not in _SIDEWAYS), mirrored]
         turns.append(turn)
     return turns
 
@@ -149,7 +155,7 @@ def _prepare_one(header: Header, turn: int, name: str, folder: Path, longest: in
 
 def load_upright(path: Path, turn: int, longest: int) -> tuple[np.ndarray, tuple[int, int]]:
     """The picture (H, W, 3), display values, turned and shrunk in linear light, and the size (width, height) it had."""
-    with open_picture(path, load=False) as picture:
+    with open_picture(path, load=False, most=LARGEST) as picture:
         try:
             full = picture.size
             # JPEG can be decoded at half, a quarter … of its size; twice the wanted size loses nothing that shows.

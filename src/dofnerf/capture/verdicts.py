@@ -37,7 +37,7 @@ def explain(photos: Sequence[Photo], mapped: Mapped) -> dict[str, str]:
 
 
 def write_sheet(path: Path, photos: Sequence[Photo], left_out: Mapping[str, str], heading: str) -> None:
-    """All prepared photos, those without a pose first and dimmed, with the reason below."""
+    """All prepared photos (the first 120), those without a pose first and dimmed, with the reason below."""
     order = sorted(photos, key=lambda photo: (photo.source.name not in left_out, photo.name))[:_TILES]
     tiles = []
     for photo in order:

@@ -24,6 +24,7 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".e
 # Depth and disparity maps are numbers, so only lossless formats are read.
 MAP_SUFFIXES = (".png", ".tif", ".tiff", ".exr", ".npy")
 _HUSH = threading.Lock()  # one thread at a time may turn the terminal off
+_LIMIT = threading.Lock()  # and one change Pillow's limit
 
 
 def is_linear(path: Path | str) -> bool:
@@ -181,10 +182,10 @@ def _umask() -> int:
 
 
 @contextlib.contextmanager
-def open_picture(path: Path, load: bool = True) -> Iterator[Image.Image]:
-    """Pillow's image, decoded; every way a file can be bad becomes one line."""
+def open_picture(path: Path, load: bool = True, most: int | None = None) -> Iterator[Image.Image]:
+    """Pillow's image, decoded; every way a file can be bad becomes one line. `most` pixels instead of Pillow's own limit."""
     try:
-        with warnings.catch_warnings():
+        with _allowing(most), warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             picture = Image.open(path)
             if load:
@@ -194,11 +195,27 @@ def open_picture(path: Path, load: bool = True) -> Iterator[Image.Image]:
     except UnidentifiedImageError:
         raise ValueError(f"{path}: not a picture that can be read (corrupt, empty or of another type)") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        if most is not None:
+            raise ValueError(f"{path}: too large (above {most / 1e6:g} megapixels)") from None
         raise ValueError(f"{path}: the header claims an absurd picture size; the file is corrupt or hostile") from None
     except Exception as error:
         raise ValueError(f"{path}: the picture is truncated or corrupt ({_line(error)})") from None
     with picture:
         yield picture
+
+
+@contextlib.contextmanager
+def _allowing(most: int | None) -> Iterator[None]:
+    """Pillow takes pictures of up to `most` pixels meanwhile; its limit is the process's, so one thread at a time."""
+    if most is None:
+        yield
+        return
+    with _LIMIT:
+        kept, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, most
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = kept
 
 
 def _read_exr(path: Path) -> dict[str, np.ndarray]:

@@ -99,7 +99,7 @@ def run(config: RunConfig) -> Run:
 def _scene_of(config: RunConfig, out: Path) -> Path:
     """The scene's folder: captured now, before, or given as it is."""
     try:
-        if config.photos.exists() and config.photos.suffix in ("", ".json"):
+        if config.photos.is_dir() or (config.photos.exists() and config.photos.suffix == ".json"):
             scenes.detect(config.photos)
             return config.photos
     except ValueError:
