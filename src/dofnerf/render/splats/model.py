@@ -64,8 +64,8 @@ class SplatModel(Model):
 
     @torch.no_grad()
     def view(self, camera: Camera, lens: ViewLens | None = None) -> View:
-        """The picture that a camera takes; through a lens in the layers of depth that it asks for. Of one layer, quicker and less
-        exact: "gaussian", and "scatter" if the opening has blades."""
+        """The picture that a camera takes; through a lens in the layers of depth that it asks for. Of one layer, quicker
+        and less exact: "gaussian", and "scatter" if the opening has blades."""
         if lens is None:
             return self.picture(camera)
         if lens.layers > 1:
