@@ -3,7 +3,7 @@
 The fixtures are there for every test (tests/conftest.py names this file):
 
     def test_it(watched):
-        page = watched("file:///tmp/page.html")
+        page = watched(path.as_uri())
 
 Playwright's own download of a browser is not needed: Debian's `chromium` will do (`make test` installs it where it may).
 """

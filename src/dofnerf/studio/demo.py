@@ -36,7 +36,7 @@ RUNS: dict[str, tuple[str, Callable[[TrainConfig], TrainConfig]]] = {
 class DemoConfig:
     """Train on the scene in the package, whose photos are blurred: without a lens, and with one that is learned.
 
-    Takes about five minutes on two idle cores. Writes side-by-side.png (a photo, both results, the truth), rack-focus.mp4
+    Takes some minutes on two cores. Writes side-by-side.png (a photo, both results, the truth), rack-focus.mp4
     (the trained scene through a lens whose focus moves), lens.png (the lens found for every photo, against the true one),
     table.md, and the runs themselves in pinhole/ and ours/. Run again, it goes on where it stopped, and uses what is there.
 
