@@ -24,7 +24,7 @@ from dofnerf.train import KeepConfig, Run, TrainConfig, pinhole_twin, preset, sh
 from dofnerf.train.checkpoint import FILE
 
 VIEW = 22  # held out: seen by no training; the camera that took it focused near
-FRAMES, FPS = 96, 24.0
+FRAMES, FPS = 72, 24.0
 RUNS: dict[str, tuple[str, Callable[[TrainConfig], TrainConfig]]] = {
     "pinhole": ("pinhole twin", pinhole_twin),
     "ours": ("ours", lambda config: config),

@@ -66,7 +66,7 @@ def rack_focus_frames(run: Run, camera: Camera, frames: int) -> Iterator[np.ndar
     for k, focus in enumerate(track(focuses, "video", console=console, transient=True, disable=not console.is_terminal)):
         turn = 2 * math.pi * k / frames
         moved = sidestep(larger, reach * math.sin(turn), 0.5 * reach * (1 - math.cos(turn)), pivot)
-        yield run.render(moved, aperture, 1 / focus).image.clamp(0, 1).cpu().numpy()
+        yield run.render(moved, aperture, 1 / focus, layers=1).image.clamp(0, 1).cpu().numpy()
 
 
 def sidestep(camera: Camera, right: float, up: float, pivot: float) -> Camera:

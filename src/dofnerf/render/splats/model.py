@@ -20,7 +20,7 @@ from dofnerf.render.splats.parts import lens_parts
 Blur = Literal["gaussian", "scatter"]
 _OPACITY = 0.5  # of Gaussians at the start
 _SIZE = 0.7  # of theirs, in distances to their neighbours
-_PARTS = 4  # of the lens, in a view of one layer: quick, and its lobes show little in blur of a few pixels
+_PARTS = 12  # of the lens, in a view of one layer: with fewer, the parts show in lights out of focus
 _SEEN, _FAINT = 0.5, 0.02  # alpha below which there is no depth that counts, and no thing
 
 

@@ -49,7 +49,7 @@ class VolumeMethod(Method):
             steps = StepsConfig(1000, 7000, 2000, rays=4096, patch_size=64, lens_points=16)
             return replace(config, steps=steps, sampling=SamplingConfig(samples=40, steps=96, grid=96))
         # A step of few lens rays is as dear as one of a patch, and right at occlusions.
-        return config if network else replace(config, steps=StepsConfig(300, 200, 1000))
+        return config if network else replace(config, steps=StepsConfig(150, 100, 500))
 
     def begin(self, config: TrainConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:
         return self.like(config, setting, {})
