@@ -23,7 +23,12 @@ _BANDS_PER_THREAD = 2  # so that a thread with a sharp band can help out with a 
 
 def compiled(function: Callable) -> Callable:
     """numba.njit with the GIL released and the machine code cached on disk (in memory only, where no folder is writable)."""
-    options: dict[str, Any] = {"nogil": True, "forceinline": True, "fastmath": {"contract", "arcp", "nsz", "afn", "reassoc"}, "error_model": "numpy"}
+    options: dict[str, Any] = {
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": {"contract", "arcp", "nsz", "afn", "reassoc"},
+        "forceinline": True,  # else a run that compiles may call another copy of a helper, rounded otherwise, than later runs
+    }
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:
