@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from dofnerf.camera import Camera
 from dofnerf.optics import to_display, to_linear
 from dofnerf.rays import lens_points
 from dofnerf.render import ViewLens
-from dofnerf.render.splats import Gaussians, Part, draw
+from dofnerf.render.splats import Gaussians, draw
 from dofnerf.render.splats.model import SplatModel
 
 
@@ -61,10 +62,16 @@ def learning(gaussians: Gaussians) -> Gaussians:
 
 
 def through_points(model: SplatModel, seen_by: Camera, lens: ViewLens, points: int) -> torch.Tensor:
-    """The image (H, W, 3) of a real lens, by the rasteriser's own views from points of it: the mean of their light."""
+    """The image (H, W, 3) of a real lens: the mean light of sharp views by cameras all over it, which see the focal plane where
+    the lens's centre does."""
     total = torch.zeros(())
     dice = torch.Generator().manual_seed(0)
     for x, y in lens_points((1,), points, lens.kernel.blades, lens.kernel.rotation, dice)[0].tolist():
-        drawn = draw(model.gaussians, seen_by, lens.aperture, lens.focus_disparity, Part(x, y, 0.0), model.style)
+        right, up = x * float(lens.aperture) / seen_by.fx, y * float(lens.aperture) / seen_by.fy
+        pose = seen_by.camera_to_world.copy()
+        pose[:, 3] += right * pose[:, 0] + up * pose[:, 1]
+        shift_x, shift_y = (focal * by * float(lens.focus_disparity) for focal, by in ((seen_by.fx, right), (seen_by.fy, up)))
+        moved = replace(seen_by, camera_to_world=pose, cx=seen_by.cx + shift_x, cy=seen_by.cy - shift_y)
+        drawn = draw(model.gaussians, moved, style=model.style)
         total = total + drawn.light + (1 - drawn.alpha)[..., None] * to_linear(model.background, lens.light)
     return to_display(total / points, lens.light)

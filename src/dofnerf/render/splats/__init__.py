@@ -23,7 +23,19 @@ Backend = Literal["auto", "reference", "cpu"]
 CLASSIC = Style()
 WHOLE = Part()
 
-__all__ = ["Drawn", "Gaussians", "Part", "Projected", "Style", "draw", "from_colour", "project", "rasterise", "tally"]
+__all__ = [
+    "Drawn",
+    "Gaussians",
+    "Part",
+    "Projected",
+    "Style",
+    "draw",
+    "from_colour",
+    "project",
+    "rasterise",
+    "tally",
+    "through",
+]
 
 
 def draw(
@@ -35,9 +47,13 @@ def draw(
     style: Style = CLASSIC,
     backend: Backend = "auto",
 ) -> Drawn:
-    """The picture that a camera takes of Gaussians, in linear light: `project`, then `rasterise`."""
-    projected = project(gaussians, camera, aperture, focus_disparity, part, style, backend)
-    return rasterise(projected, camera.width, camera.height, backend)
+    """The picture that a camera takes of Gaussians, in linear light: `project`, `through` and `rasterise`.
+
+    With a `part` of the lens, it is the view through that part alone, from its middle, with the focal plane where the lens's
+    centre sees it. The mean of the views through all parts is what a real lens sees, the better the smaller they are.
+    """
+    projected = project(gaussians, camera, aperture, focus_disparity, part.radius, style, backend)
+    return rasterise(through(projected, part, aperture, focus_disparity), camera.width, camera.height, backend)
 
 
 def project(
@@ -45,15 +61,11 @@ def project(
     camera: Camera,
     aperture: Tensor | float = 0.0,
     focus_disparity: Tensor | float = 0.0,
-    part: Part = WHOLE,
+    radius: float = 1.0,
     style: Style = CLASSIC,
     backend: Backend = "auto",
 ) -> Projected:
-    """Gaussians → what they are on the screen, blurred each by its own depth.
-
-    With a `part` of the lens, it is the view through that part alone, from its middle, with the focal plane where the lens's
-    centre sees it. The mean of the views through all parts is what a real lens sees, the better the smaller they are.
-    """
+    """Gaussians → what they are on the screen, blurred each by its own depth and a lens of `radius` times the aperture."""
     check_gaussians(gaussians)
     lens = (torch.as_tensor(value, dtype=gaussians.means.dtype).reshape(()) for value in (aperture, focus_disparity))
     opening, focus = (value.to(gaussians.means.device) for value in lens)
@@ -61,7 +73,17 @@ def project(
         raise ValueError(f"aperture and focus_disparity must be 0 or more, found {opening.item():g} and {focus.item():g}")
     if not 0 <= style.degree <= 3 or not style.near > 0:
         raise ValueError(f"degree must be 0 to 3 and near positive, found {style}")
-    return _backend(backend, gaussians.means).project(gaussians, camera, opening, focus, part, style)
+    return _backend(backend, gaussians.means).project(gaussians, camera, opening, focus, radius, style)
+
+
+def through(projected: Projected, part: Part, aperture: Tensor | float, focus_disparity: Tensor | float) -> Projected:
+    """What is on the screen as the middle of a part of the lens sees it: each Gaussian moves with its own blur, and what is in
+    focus stays. Its shape and colour remain those that the lens's centre sees."""
+    if part.x == part.y == 0:
+        return projected
+    radius = aperture * (focus_disparity - projected.table[:, 9])
+    way = projected.table.new_tensor([part.x, -part.y, *[0.0] * 8])
+    return projected._replace(table=projected.table + radius[:, None] * way)
 
 
 def rasterise(projected: Projected, width: int, height: int, backend: Backend = "auto") -> Drawn:

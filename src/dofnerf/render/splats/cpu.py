@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from dofnerf.camera import Camera
 from dofnerf.kernels import run_jobs
 from dofnerf.optics.light import curve_pieces
-from dofnerf.render.splats.gaussians import LOW_PASS, Drawn, Gaussians, Part, Projected, Style
+from dofnerf.render.splats.gaussians import LOW_PASS, Drawn, Gaussians, Projected, Style
 from dofnerf.render.splats.project_kernels import project_gaussians, pull_back
 from dofnerf.render.splats.raster_kernels import backward_tiles, forward_tiles, tally_tiles
 from dofnerf.render.splats.tile_kernels import HIGH, WIDE, count_entries, count_slots, fill_slots, sort_entries, sum_slots
@@ -29,11 +29,11 @@ def project(
     camera: Camera,
     aperture: Tensor,
     focus_disparity: Tensor,
-    part: Part,
+    radius: float,
     style: Style,
 ) -> Projected:
     """As `splats.project`."""
-    return Projected(*_Project.apply((camera, part, style), aperture, focus_disparity, *gaussians))
+    return Projected(*_Project.apply((camera, radius, style), aperture, focus_disparity, *gaussians))
 
 
 def rasterise(projected: Projected, width: int, height: int) -> Drawn:
@@ -122,13 +122,13 @@ class _Rasterise(torch.autograd.Function):
 class _Project(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, shot: tuple[Camera, Part, Style], aperture: Tensor, focus: Tensor, *gaussians: Tensor
+        ctx: Any, shot: tuple[Camera, float, Style], aperture: Tensor, focus: Tensor, *gaussians: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        camera, part, style = shot
+        camera, radius, style = shot
         count, kinds = gaussians[4].shape[:2]
         arrays = [tensor.detach().contiguous().numpy() for tensor in gaussians]
-        view = _view(camera, float(aperture), float(focus), part)
-        manner = _manner(style, part.radius, kinds)
+        view = _view(camera, float(aperture), float(focus))
+        manner = _manner(style, radius, kinds)
         out = torch.empty(count, 10), torch.empty(count), torch.empty(count)
         run_jobs(project_gaussians, count, (*arrays, view, manner, *(tensor.numpy() for tensor in out)))
         ctx.given = (*arrays, view, manner, out[0].numpy(), out[1].numpy())
@@ -146,11 +146,11 @@ class _Project(torch.autograd.Function):
         return None, both[0], both[1], *out
 
 
-def _view(camera: Camera, aperture: float, focus_disparity: float, part: Part) -> np.ndarray:
+def _view(camera: Camera, aperture: float, focus_disparity: float) -> np.ndarray:
     """The numbers that the kernels know of camera and lens."""
     to_camera = camera.camera_to_world[:, :3].T * [[1], [-1], [-1]]  # x right, y down, z ahead
     numbers = (camera.fx, camera.fy, camera.cx, camera.cy, camera.width, camera.height, aperture, focus_disparity)
-    return np.array([*to_camera.reshape(-1), *camera.position, *numbers, part.x, part.y], dtype=np.float64)
+    return np.array([*to_camera.reshape(-1), *camera.position, *numbers], dtype=np.float64)
 
 
 def _manner(style: Style, radius: float, kinds: int) -> np.ndarray:

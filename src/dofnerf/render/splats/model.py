@@ -14,7 +14,19 @@ from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
 from dofnerf.optics.layers import Layers
 from dofnerf.optics.light import Curve
 from dofnerf.render.base import Model, View, ViewLens
-from dofnerf.render.splats import CLASSIC, Backend, Drawn, Gaussians, Style, draw, from_colour, project, rasterise, tally
+from dofnerf.render.splats import (
+    CLASSIC,
+    Backend,
+    Drawn,
+    Gaussians,
+    Style,
+    draw,
+    from_colour,
+    project,
+    rasterise,
+    tally,
+    through,
+)
 from dofnerf.render.splats.parts import lens_parts
 
 Blur = Literal["gaussian", "scatter"]
@@ -124,10 +136,13 @@ class SplatModel(Model):
             if lens is not None:
                 image = scatter(image, lens.coc_radius(drawn.mean_disparity()), lens.kernel, lens.light)
         elif blur == "gaussian":
-            style = replace(own, light=lens.light)
+            style, opening = replace(own, light=lens.light), (lens.aperture, lens.focus_disparity)
+            parts_of_it = lens_parts(parts, turn)
+            radii = {part.radius for part in parts_of_it}
+            projected = {radius: project(gaussians, camera, *opening, radius, style, backend) for radius in radii}
             views = [
-                draw(gaussians, camera, lens.aperture, lens.focus_disparity, part, style, backend)
-                for part in lens_parts(parts, turn)
+                rasterise(through(projected[part.radius], part, *opening), camera.width, camera.height, backend)
+                for part in parts_of_it
             ]
             drawn = Drawn(*(torch.stack(values).mean(0) for values in zip(*views, strict=True)))
             image = to_display(self._before_background(drawn, lens.light), lens.light)

@@ -5,9 +5,9 @@ world-to-camera rotation (x right, y down, z ahead), J the perspective's slope a
 screen covariance is T Tᵀ, T = J W M. The backward pass works T out again: cheaper than to fetch it. Small matrices are tuples,
 row by row, so that they live in registers.
 
-`view` (22,) holds W row by row, the camera's position, fx, fy, cx, cy, width, height, aperture, focus disparity, and the middle
-of the part of the lens; `style` (7,) that part's radius, the part of the low-pass that does not cost opacity, near, the number
-of harmonics, and the light curve's gamma, shift and knee.
+`view` (20,) holds W row by row, the camera's position, fx, fy, cx, cy, width, height, aperture and focus disparity; `style`
+(7,) the radius of the part of the lens, the part of the low-pass that does not cost opacity, near, the number of harmonics, and
+the light curve's gamma, shift and knee.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ from dofnerf.render.splats.harmonic_kernels import basis, basis_gradient, shown
 
 @compiled
 def _local(i, means, view):
-    """The mean as seen from the middle of the part of the lens, and its offset in the lens's plane."""
+    """The mean as the camera sees it."""
     x, y, z = means[i, 0] - view[9], means[i, 1] - view[10], means[i, 2] - view[11]
-    right, down = view[18] * view[20] / view[12], -view[18] * view[21] / view[13]
-    u = view[0] * x + view[1] * y + view[2] * z - right
-    v = view[3] * x + view[4] * y + view[5] * z - down
-    return u, v, view[6] * x + view[7] * y + view[8] * z, right, down
+    u, v = view[0] * x + view[1] * y + view[2] * z, view[3] * x + view[4] * y + view[5] * z
+    return u, v, view[6] * x + view[7] * y + view[8] * z
 
 
 @compiled
@@ -133,7 +131,7 @@ def project_gaussians(first, last, means, log_scales, rotations, logits, harmoni
         reach[i] = 0.0
         for k in range(10):
             table[i, k] = 0.0
-        u, v, z, right, down = _local(i, means, view)
+        u, v, z = _local(i, means, view)
         depth[i] = z
         solid = 1 / (1 + math.exp(-logits[i]))
         if not (z > style[2] and solid > FAINTEST):
@@ -142,22 +140,21 @@ def project_gaussians(first, last, means, log_scales, rotations, logits, harmoni
         slope_x, _ = _held(u * near, view[12], view[14], view[16])
         slope_y, _ = _held(v * near, view[13], view[15], view[17])
         zoom_x, zoom_y = view[12] * near, view[13] * near
-        column = view[14] + view[12] * (right * view[19]) + zoom_x * u
-        row = view[15] + view[13] * (down * view[19]) + zoom_y * v
+        column, row = view[14] + zoom_x * u, view[15] + zoom_y * v
         w, x, y, q, _ = _unit_quaternion(i, rotations)
         scales = math.exp(log_scales[i, 0]), math.exp(log_scales[i, 1]), math.exp(log_scales[i, 2])
         xx, xy, yy = _covariance(
             _axes(_slopes(zoom_x, -zoom_x * slope_x, zoom_y, -zoom_y * slope_y, view), _rotation(w, x, y, q), scales)
         )
-        radius = style[0] * view[18] * (view[19] - near)
-        grown = LOW_PASS + radius * radius / 4
+        blur = view[18] * (view[19] - near)
+        grown = LOW_PASS + (style[0] * blur) ** 2 / 4
         flat = max(xx * yy - xy * xy, 0.0)
         det = flat + grown * (xx + yy) + grown * grown
         kept = max(flat + style[1] * (xx + yy) + style[1] * style[1], 1e-30)
         opacity = solid * math.sqrt(kept / det)
         lost = min(FAINTEST / max(opacity, 1e-30), max(FAINTEST / solid, LOST))
         ends = -2 * math.log(np.float32(min(lost, 1.0)))
-        half_x, half_y = math.sqrt(ends * (xx + grown)), math.sqrt(ends * (yy + grown))
+        half_x, half_y = math.sqrt(ends * (xx + grown)) + abs(blur), math.sqrt(ends * (yy + grown)) + abs(blur)
         if not (column + half_x > 0 and column - half_x < view[16] and row + half_y > 0 and row - half_y < view[17]):
             continue
         if not (ends > 0 and det < LARGEST):
@@ -189,7 +186,7 @@ def pull_back(  # noqa: PLR0913, PLR0917
     for i in range(first, last):
         if reach[i] <= 0:
             continue
-        u, v, z, right, down = _local(i, means, view)
+        u, v, z = _local(i, means, view)
         near = 1 / z
         slope_x, held_x = _held(u * near, fx, view[14], view[16])
         slope_y, held_y = _held(v * near, fy, view[15], view[17])
@@ -264,9 +261,7 @@ def pull_back(  # noqa: PLR0913, PLR0917
 
         for k in range(3):
             g_means[i, k] = view[k] * g_u + view[3 + k] * g_v + view[6 + k] * g_z
-        g_right, g_down = fx * focus * pull[i, 0] - g_u, fy * focus * pull[i, 1] - g_v
-        g_lens[i, 0] = g_radius * (focus - near) + g_right * view[20] / fx - g_down * view[21] / fy
-        g_lens[i, 1] = g_radius * aperture + fx * right * pull[i, 0] + fy * down * pull[i, 1]
+        g_lens[i, 0], g_lens[i, 1] = g_radius * (focus - near), g_radius * aperture
 
 
 @compiled

@@ -16,7 +16,7 @@ from dofnerf.camera import Camera
 from dofnerf.optics.light import to_linear
 from dofnerf.optics.thin_lens import coc_radius_from_disparity
 from dofnerf.render.splats import gaussians as words
-from dofnerf.render.splats.gaussians import Drawn, Gaussians, Part, Projected, Style
+from dofnerf.render.splats.gaussians import Drawn, Gaussians, Projected, Style
 from dofnerf.render.splats.harmonics import basis
 
 PAIRS = 1 << 22  # of a Gaussian and a pixel, in memory at once
@@ -27,15 +27,15 @@ def project(
     camera: Camera,
     aperture: Tensor,
     focus_disparity: Tensor,
-    part: Part,
+    radius: float,
     style: Style,
 ) -> Projected:
     """As `splats.project`."""
     with torch.no_grad():
-        everything = _on_screen(gaussians, camera, aperture, focus_disparity, part, style)
+        everything = _on_screen(gaussians, camera, aperture, focus_disparity, radius, style)
     drawn = (everything.reach > 0).nonzero()[:, 0]
     some = Gaussians(*(tensor[drawn] for tensor in gaussians))  # the others get no gradient, whatever they hold
-    table = _on_screen(some, camera, aperture, focus_disparity, part, style).table
+    table = _on_screen(some, camera, aperture, focus_disparity, radius, style).table
     return everything._replace(table=torch.zeros_like(everything.table).index_copy(0, drawn, table))
 
 
@@ -44,7 +44,7 @@ def _on_screen(
     camera: Camera,
     aperture: Tensor,
     focus_disparity: Tensor,
-    part: Part,
+    radius: float,
     style: Style,
 ) -> Projected:
     means = gaussians.means
@@ -52,10 +52,6 @@ def _on_screen(
     local = (means - means.new_tensor(camera.position)) @ to_camera.T
     centre = means.new_tensor([camera.cx, camera.cy])
     focal = means.new_tensor([camera.fx, camera.fy])
-    # From the middle of the part of the lens, sheared so that the focal plane stays where it is.
-    shift = aperture * means.new_tensor([part.x, -part.y]) / focal
-    local = local - torch.cat([shift, shift.new_zeros(1)])
-    centre = centre + focal * shift * focus_disparity
     depth = local[:, 2]
     slope = local[:, :2] / depth[:, None]
     where = centre + focal * slope
@@ -64,8 +60,8 @@ def _on_screen(
     cov = spread @ spread.transpose(1, 2)
     flat = torch.linalg.cross(spread[:, 0], spread[:, 1]).square().sum(-1)  # det cov, without its cancellation
     trace = cov[:, 0, 0] + cov[:, 1, 1]
-    radius = part.radius * coc_radius_from_disparity(1 / depth, aperture, focus_disparity)
-    grown = words.LOW_PASS + radius.square() / 4  # a disc of radius r has the variance r²/4 along each axis
+    blur = coc_radius_from_disparity(1 / depth, aperture, focus_disparity)
+    grown = words.LOW_PASS + (radius * blur).square() / 4  # a disc of radius r has the variance r²/4 along each axis
     kept = 0.0 if style.antialiased else words.LOW_PASS
     det = flat + grown * trace + grown.square()
     det_kept = (flat + kept * trace + kept**2).clamp(min=1e-30)
@@ -80,6 +76,7 @@ def _on_screen(
 
     reach = _reach(solid.detach(), opacity.detach())
     half = torch.sqrt(reach[:, None] * (torch.diagonal(cov.detach(), dim1=1, dim2=2) + grown.detach()[:, None]))
+    half = half + blur.detach().abs()[:, None]  # a part of the lens may move it so far
     inside = (where + half > 0).all(-1) & (where - half < means.new_tensor([camera.width, camera.height])).all(-1)
     drawn = (depth > style.near) & inside & (det < words.LARGEST) & torch.isfinite(table).all(-1) & (reach > 0)
     return Projected(table, torch.where(drawn, reach, 0.0), depth.detach())
