@@ -31,6 +31,7 @@ $(BIN)/python:
 
 $(VENV)/.stamp-demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e .
+	$(BIN)/dofnerf demo --compile-only
 	@touch $@
 
 $(VENV)/.stamp-dev: pyproject.toml constraints.txt | $(BIN)/python

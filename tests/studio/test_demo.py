@@ -126,3 +126,10 @@ def test_the_zoomed_crop_shows_what_the_frame_encloses():
     assert whole.shape == crop.shape == (336, 504, 3)
     assert crop[20:-20, 20:-20].min() > 250
     assert (whole[2 * top + 4 : 2 * top + 80, 2 * left + 4 : 2 * left + 120] > 250).all()
+
+
+def test_compile_only_leaves_nothing_behind(monkeypatch, small, tmp_path):
+    monkeypatch.setattr(scenes, "demo", lambda width: small)
+    monkeypatch.setattr(demo, "WARM_STEPS", (2, 2, 2))
+    assert main(["demo", "--compile-only", "--out", str(tmp_path / "none")]) == 0
+    assert not (tmp_path / "none").exists()

@@ -1,9 +1,14 @@
 """Disparity from a trained run, the third of the sources of `synth blur`."""
 
+from dataclasses import replace
+
 import numpy as np
+import plates
 import pytest
 from tiny_world import config, scene
 
+from dofnerf import scenes
+from dofnerf.cli import main
 from dofnerf.render import render_view
 from dofnerf.synth.disparity import DisparityConfig, disparities
 from dofnerf.train import train
@@ -24,3 +29,12 @@ def test_no_run(tmp_path):
         disparities(scene(), DisparityConfig(disparity="run"))
     with pytest.raises(OSError, match="there is no run"):
         disparities(scene(), DisparityConfig(disparity="run", run=tmp_path))
+
+
+def test_blur_by_the_depth_of_a_run(tmp_path):
+    source = plates.write(tmp_path / "in")
+    world = scenes.load(source)
+    train(replace(world, near=1.5, far=5.0), config((2, 0, 0)), out=tmp_path / "run")
+    flags = ["--disparity", "run", "--run", str(tmp_path / "run"), "--blur", "2", "--layers", "1"]
+    assert main(["synth", "blur", str(source), *flags, "--out", str(tmp_path / "out")]) == 0
+    assert len(scenes.load(tmp_path / "out")) == len(world)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,11 +20,12 @@ from dofnerf.pictures import atomic, write_image, write_video
 from dofnerf.pictures.outputs import check_folder
 from dofnerf.scenes import Scene
 from dofnerf.studio.demo_pictures import LENS_HEADING, rack_focus_frames, side_by_side
-from dofnerf.train import KeepConfig, Run, TrainConfig, pinhole_twin, preset, sharp_oracle, shortened, train
+from dofnerf.train import KeepConfig, Run, StepsConfig, TrainConfig, pinhole_twin, preset, sharp_oracle, shortened, train
 from dofnerf.train.checkpoint import FILE
 
 VIEW = 22  # held out: seen by no training; the camera that took it focused near
 FRAMES, FPS = 72, 24.0
+WARM_WIDTH, WARM_STEPS = 48, (15, 15, 15)  # enough for every kernel to be called
 RUNS: dict[str, tuple[str, Callable[[TrainConfig], TrainConfig]]] = {
     "pinhole": ("pinhole twin", pinhole_twin),
     "ours": ("ours", lambda config: config),
@@ -52,6 +53,8 @@ class DemoConfig:
     """Share of the training steps of the preset fast: less is quicker, and worse; 1 gains about half a decibel."""
     oracle: bool = False
     """Train on the all-in-focus photos too, and say which share of the gap between both ours closes."""
+    compile_only: bool = False
+    """Only compile the CPU kernels, for later runs to find in a cache; `make` does that when it installs."""
 
     def check(self) -> None:
         """Refuse what could not work, before anything is made."""
@@ -71,6 +74,9 @@ class Result(NamedTuple):
 def run(config: DemoConfig) -> list[Path]:
     """Train, compare, draw; returns the files that were written."""
     config.check()
+    if config.compile_only:
+        compile_kernels()
+        return []
     begun = time.monotonic()
     scene = scenes.demo()
     asked = shortened(preset("fast", "splat"), config.steps)
@@ -101,6 +107,13 @@ def run(config: DemoConfig) -> list[Path]:
     print(f"runs     {', '.join(str(config.out / key) for key in results)}")
     print(f"time     {time.monotonic() - begun:.0f} s")
     return written
+
+
+def compile_kernels() -> None:
+    """All that a demo uses, by a small one that leaves nothing behind."""
+    scene = scenes.demo(width=WARM_WIDTH)
+    run = train(scene, replace(preset("fast", "splat"), steps=StepsConfig(*WARM_STEPS)))
+    run.render(scene.camera(VIEW), 1.0)
 
 
 def trained(scene: Scene, name: str, training: TrainConfig, folder: Path) -> Result:

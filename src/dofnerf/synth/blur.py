@@ -150,7 +150,9 @@ def run(config: BlurConfig) -> Path:
     disparity, words = disparities(source, config.depth)
     settings = asdict(replace(config, scene=Path(), out=Path())) | {"scene": fingerprint(source)}
     settings.pop("out")
-    settings["depth"]["maps"] = None if config.depth.maps is None else config.depth.maps.resolve().name
+    for name in ("maps", "run"):
+        path = getattr(config.depth, name)
+        settings["depth"][name] = None if path is None else path.resolve().name
     claim(config.out, RECORD, config.scene, "dofnerf synth blur", settings)
     print(f"scene    {source.describe()}")
     print(f"depth    from {words}", flush=True)
