@@ -1,4 +1,5 @@
-"""The splat rasteriser: 3D Gaussians + camera + lens → light, disparity and alpha. One op, two backends.
+"""The splat rasteriser: 3D Gaussians + camera + lens → light, disparity and alpha. One op, three backends: plain PyTorch,
+numba on the CPU, and gsplat on CUDA where it is installed.
 
 Project: each Gaussian becomes one on the screen, and has a blur of its own: a disc of the radius r = aperture ·
 |focus_disparity − 1/depth| has the variance r²/4 along each axis, so the covariance grows by that, and the opacity falls so
@@ -8,6 +9,7 @@ made of, and the lens.
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 from typing import Literal
 
@@ -19,7 +21,7 @@ from dofnerf.render.splats import reference
 from dofnerf.render.splats.gaussians import Drawn, Gaussians, Part, Projected, Style, check_gaussians
 from dofnerf.render.splats.harmonics import from_colour
 
-Backend = Literal["auto", "reference", "cpu"]
+Backend = Literal["auto", "reference", "cpu", "gpu"]
 CLASSIC = Style()
 WHOLE = Part()
 
@@ -109,13 +111,18 @@ def tally(projected: Projected, values: Tensor, backend: Backend = "auto") -> Te
 
 
 def _backend(name: Backend, like: Tensor) -> ModuleType:
-    native = like.device.type == "cpu" and like.dtype == torch.float32
-    if name == "reference" or (name == "auto" and not native):
-        return reference
-    if name not in ("auto", "cpu"):
-        raise ValueError(f"backend must be auto, reference or cpu, found {name!r}")
-    if not native:
-        raise ValueError(f"the cpu backend takes float32 on the CPU, found {like.dtype} on {like.device}")
-    from dofnerf.render.splats import cpu
+    single = like.dtype == torch.float32
+    if name == "auto":
+        name = "cpu" if single and like.device.type == "cpu" else "reference"
+        if single and like.device.type == "cuda":
+            from dofnerf.render.splats import gpu
 
-    return cpu
+            name = "gpu" if gpu.available() else "reference"
+    if name == "reference":
+        return reference
+    if name not in ("cpu", "gpu"):
+        raise ValueError(f"backend must be auto, reference, cpu or gpu, found {name!r}")
+    place = "cpu" if name == "cpu" else "cuda"
+    if not single or like.device.type != place:
+        raise ValueError(f"the {name} backend takes float32 on {place}, found {like.dtype} on {like.device}")
+    return import_module(f"dofnerf.render.splats.{name}")
