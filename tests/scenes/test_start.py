@@ -1,5 +1,8 @@
 """Where splats begin: a wall and a board before it, photographed from seven places, every second photo focused on the board."""
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -206,3 +209,24 @@ def test_fewer_points_keep_the_spread(scene):
     many, few = fuse(views, disparity, 10**6), fuse(views, disparity, 400)
     assert len(few.points) == 400 < len(many.points)
     assert np.abs((few.points[:, 2] > -4).mean() - (many.points[:, 2] > -4).mean()) < 0.05
+
+
+def test_who_compiles_and_who_finds_it_compiled_get_the_same(tmp_path):
+    """Kernels are compiled in one process and read from its cache in the next: the same numbers, to the last bit."""
+    program = (
+        "import hashlib; from dofnerf import scenes; from dofnerf.scenes.start.sweep import sparse_anchors, sweep;"
+        "from dofnerf.scenes.start.views import prepare; scene = scenes.demo(width=40); views = prepare(scene, 2, 8);"
+        "print(hashlib.sha256(sweep(views, sparse_anchors(scene, views)).tobytes()).hexdigest())"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    ]
+    assert any(tmp_path.rglob("*.nbi"))
+    assert told[0] == told[1]
