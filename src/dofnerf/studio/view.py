@@ -12,6 +12,7 @@ import numpy as np
 import tyro
 
 from dofnerf import scenes
+from dofnerf.evaluate.trained import find_scene
 from dofnerf.studio.lens_config import check_positive
 from dofnerf.studio.render import open_subject
 from dofnerf.studio.subject import SplatFileConfig, Subject, is_splat_file
@@ -34,7 +35,7 @@ class ViewConfig:
     For example:
       dofnerf view --demo                          the scene in the package
       dofnerf view runs/mine
-      dofnerf view runs/mine --scene photos        with the photos to compare with
+      dofnerf view runs/mine --scene moved-scene   its photos are elsewhere now
       dofnerf view garden.ply --up 0,0,1 --port 9000
     """
 
@@ -45,7 +46,7 @@ class ViewConfig:
     demo: bool = False
     """The scene in the package: the run of `dofnerf demo` if it is in runs/demo, else one that is trained now, briefly, into
     runs/view-demo."""
-    scene: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: none; the package's for its own scene)")] = None
+    scene: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: where it was when the run was trained)")] = None
     """The scene that the run was trained on, for its photos beside the picture; they are read once, at the start."""
     host: str = "127.0.0.1"
     """The address to serve on: 127.0.0.1 is this machine only, 0.0.0.0 everybody who can reach it."""
@@ -120,24 +121,19 @@ def demo_run() -> Path:
 
 
 def known_photos(path: Path | None, subject: Subject) -> dict[str, np.ndarray]:
-    """The photos of the run's views by name, in the size of its training; none if nobody says where they are."""
+    """The photos of the run's views by name, in the size of its training: of the scene at `path`, or of the one that the run
+    names, if that is still there."""
     names = {view.name for view in subject.views}
-    width = subject.size[0] if subject.size is not None else None
-    if path is not None:
-        scene = scenes.load(path, width=width)
-        found = {frame.name: i for i, frame in enumerate(scene.frames) if frame.name in names}
-        if not found:
-            raise ValueError(f"--scene {path}: it has none of the run's photos ({', '.join(sorted(names)[:3])} …)")
-    elif names:
-        try:
-            scene = scenes.demo(width=width)
-        except (FileNotFoundError, ValueError):
-            return {}
-        cameras = {view.name: view.camera for view in subject.views}
-        found = {frame.name: i for i, frame in enumerate(scene.frames) if frame.name in names}
-        alike = (np.allclose(scene.camera(i).camera_to_world, cameras[name].camera_to_world) for name, i in found.items())
-        if not (found and all(alike)):
-            return {}
-    else:
+    if subject.size is None or not names:
         return {}
+    folder = subject.source if subject.source.is_dir() else subject.source.parent
+    try:
+        scene = find_scene(folder, subject.size[0], path)
+    except (OSError, ValueError):
+        if path is not None:
+            raise
+        return {}
+    found = {frame.name: i for i, frame in enumerate(scene.frames) if frame.name in names}
+    if path is not None and not found:
+        raise ValueError(f"--scene {path}: it has none of the run's photos ({', '.join(sorted(names)[:3])} …)")
     return {name: scene.photo(i) for name, i in found.items()}
