@@ -33,7 +33,8 @@ function show() {
   $("rotation").value = lens.rotation;
   const number = lens.aperture > 0 ? SCENE.fstop / lens.aperture : Infinity;
   const blur = lens.aperture * Math.max(lens.focus - SCENE.far, SCENE.near - lens.focus);
-  $("stop").value = number === Infinity ? "closed" : `f/${Number(number.toPrecision(2))}, ${blur.toFixed(0)} px`;
+  const stop = number >= 0.5 && number <= 64 ? `f/${Number(number.toPrecision(2))}, ` : "";  // beyond, the unit is no metre
+  $("stop").value = lens.aperture > 0 ? `${stop}${blur.toFixed(0)} px` : "closed";
   $("depth").value = lens.focus > 0 ? (1 / lens.focus).toFixed(2) : "infinity";
   $("turn").value = `${Math.round(lens.rotation)}°`;
   $("sharp").textContent = lens.aperture > 0 ? "all sharp" : "open the lens";

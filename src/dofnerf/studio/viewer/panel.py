@@ -74,9 +74,11 @@ class Panel:
         return near - (near - far) * held(self.focus.value, 0.0, 1.0)
 
     def tell(self, look: Look, f_number: float, blur: float) -> None:
-        """The aperture as an f-number, and as blur: the largest radius in per cent of the picture's width."""
+        """The aperture as an f-number, unless no lens has it (then the scene's unit is no metre), and as blur: the largest
+        radius in per cent of the picture's width."""
         where = f"focus at **{1 / look.disparity:.3g}**" if look.disparity > 0 else "focus at infinity"
-        wide = "closed, all in focus" if look.radius == 0 else f"**f/{f_number:.2g}** · blur up to {100 * blur:.1f} % of width"
+        stop = f"**f/{f_number:.2g}** · " if 0.5 <= f_number <= 64 else ""
+        wide = "closed, all in focus" if look.radius == 0 else f"{stop}blur up to {100 * blur:.1f} % of width"
         words = f"{wide} · {where}"
         if self.stop.content != words:
             self.stop.content = words
