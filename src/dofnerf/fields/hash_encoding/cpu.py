@@ -82,9 +82,23 @@ def _strides(resolution, size):
 
 
 @compiled
-def _address(x, y, z, hashed, mask):
-    """y and z are multiplied already."""
-    return np.uintp((x ^ y ^ z) & mask if hashed else x + y + z)
+def _place(points, i, resolution, step_y, step_z):
+    """Where point i lies: the address parts (x, y, z) of its cell's low and high corner, and how far it lies in the cell."""
+    x, fx = _cell(points[i, 0], resolution)
+    y, fy = _cell(points[i, 1], resolution)
+    z, fz = _cell(points[i, 2], resolution)
+    y, z = np.uint32(y * step_y), np.uint32(z * step_z)
+    return (x, y, z), (np.uint32(x + np.uint32(1)), np.uint32(y + step_y), np.uint32(z + step_z)), (fx, fy, fz)
+
+
+@compiled
+def _edge(corner, low, high, fy, fz, hashed, mask):
+    """One of a cell's four edges along x: the rows of its two ends, and its weights along y and z."""
+    y, wy = (high[1], fy) if corner & 1 else (low[1], _ONE - fy)
+    z, wz = (high[2], fz) if corner & 2 else (low[2], _ONE - fz)
+    left = np.uintp((low[0] ^ y ^ z) & mask if hashed else low[0] + y + z)
+    right = np.uintp((high[0] ^ y ^ z) & mask if hashed else high[0] + y + z)
+    return left, right, wy, wz
 
 
 @compiled
@@ -97,19 +111,11 @@ def encode_points(first, last, points, table, levels, out):
         step_y, step_z, hashed, mask = _strides(resolution, size)
         column = level * table.shape[1]
         for i in range(first, last):
-            x0, fx = _cell(points[i, 0], resolution)
-            y0, fy = _cell(points[i, 1], resolution)
-            z0, fz = _cell(points[i, 2], resolution)
-            ya, za = np.uint32(y0 * step_y), np.uint32(z0 * step_z)
-            yb, zb = np.uint32(ya + step_y), np.uint32(za + step_z)
-            x1 = np.uint32(x0 + np.uint32(1))
+            low, high, (fx, fy, fz) = _place(points, i, resolution, step_y, step_z)
             a = b = c = d = np.float32(0)
             for corner in range(4):
-                y, wy = (yb, fy) if corner & 1 else (ya, _ONE - fy)
-                z, wz = (zb, fz) if corner & 2 else (za, _ONE - fz)
-                left, right = _address(x0, y, z, hashed, mask), _address(x1, y, z, hashed, mask)
-                w = wy * wz
-                wl, wr = w * (_ONE - fx), w * fx
+                left, right, wy, wz = _edge(corner, low, high, fy, fz, hashed, mask)
+                wl, wr = wy * wz * (_ONE - fx), wy * wz * fx
                 a += wl * part[left, 0] + wr * part[right, 0]
                 b += wl * part[left, 1] + wr * part[right, 1]
                 if four:
@@ -132,20 +138,12 @@ def fill_levels(first, last, points, levels, grad, grad_table):
         step_y, step_z, hashed, mask = _strides(resolution, size)
         column = level * grad_table.shape[1]
         for i in range(points.shape[0]):
-            x0, fx = _cell(points[i, 0], resolution)
-            y0, fy = _cell(points[i, 1], resolution)
-            z0, fz = _cell(points[i, 2], resolution)
-            ya, za = np.uint32(y0 * step_y), np.uint32(z0 * step_z)
-            yb, zb = np.uint32(ya + step_y), np.uint32(za + step_z)
-            x1 = np.uint32(x0 + np.uint32(1))
+            low, high, (fx, fy, fz) = _place(points, i, resolution, step_y, step_z)
             a, b = grad[column, i], grad[column + 1, i]
             c, d = (grad[column + 2, i], grad[column + 3, i]) if four else (np.float32(0), np.float32(0))
             for corner in range(4):
-                y, wy = (yb, fy) if corner & 1 else (ya, _ONE - fy)
-                z, wz = (zb, fz) if corner & 2 else (za, _ONE - fz)
-                left, right = _address(x0, y, z, hashed, mask), _address(x1, y, z, hashed, mask)
-                w = wy * wz
-                wl, wr = w * (_ONE - fx), w * fx
+                left, right, wy, wz = _edge(corner, low, high, fy, fz, hashed, mask)
+                wl, wr = wy * wz * (_ONE - fx), wy * wz * fx
                 part[left, 0] += wl * a
                 part[left, 1] += wl * b
                 if four:
@@ -168,19 +166,13 @@ def move_points(first, last, points, table, levels, grad, grad_points):
         step_y, step_z, hashed, mask = _strides(resolution, size)
         column = level * table.shape[1]
         for i in range(first, last):
-            x0, fx = _cell(points[i, 0], resolution)
-            y0, fy = _cell(points[i, 1], resolution)
-            z0, fz = _cell(points[i, 2], resolution)
-            ya, za = np.uint32(y0 * step_y), np.uint32(z0 * step_z)
-            yb, zb = np.uint32(ya + step_y), np.uint32(za + step_z)
-            x1 = np.uint32(x0 + np.uint32(1))
+            low, high, (fx, fy, fz) = _place(points, i, resolution, step_y, step_z)
             a, b = grad[column, i], grad[column + 1, i]
             c, d = (grad[column + 2, i], grad[column + 3, i]) if four else (np.float32(0), np.float32(0))
             gx = gy = gz = np.float32(0)
             for corner in range(4):
-                y, wy, sy = (yb, fy, _ONE) if corner & 1 else (ya, _ONE - fy, -_ONE)
-                z, wz, sz = (zb, fz, _ONE) if corner & 2 else (za, _ONE - fz, -_ONE)
-                left, right = _address(x0, y, z, hashed, mask), _address(x1, y, z, hashed, mask)
+                left, right, wy, wz = _edge(corner, low, high, fy, fz, hashed, mask)
+                sy, sz = _ONE if corner & 1 else -_ONE, _ONE if corner & 2 else -_ONE
                 near = a * part[left, 0] + b * part[left, 1]
                 far = a * part[right, 0] + b * part[right, 1]
                 if four:
