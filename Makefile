@@ -39,4 +39,4 @@ $(VENV)/.stamp-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/.stamp-demo
 
 clean:
-	rm -rf $(VENV) runs build .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) runs/demo build .pytest_cache .ruff_cache .mypy_cache

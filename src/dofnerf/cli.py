@@ -23,7 +23,7 @@ Start with the first, then take photos or a picture of your own:
   dofnerf demo
   dofnerf run PHOTOS
   dofnerf train SCENE --out runs/mine
-  dofnerf render runs/mine --focus-at 320,200
+  dofnerf render runs/mine --focus-at 120,100
   dofnerf view runs/mine
   dofnerf refocus photo.jpg depth.png --focus-at 320,200
 

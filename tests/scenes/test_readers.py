@@ -219,3 +219,14 @@ def test_demo_scene_or_a_clear_error() -> None:
 def _folder(path: Path) -> Path:
     path.mkdir(parents=True)
     return path
+
+
+def test_the_packaged_scene_has_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert scenes.load("demo", width=84).describe() == scenes.demo(width=84).describe()
+    (tmp_path / "demo").mkdir()
+    with pytest.raises(ValueError, match="not a scene"):
+        scenes.load("demo")
+    (tmp_path / "demo" / "a.jpg").write_bytes(b"")
+    with pytest.raises(ValueError, match="photos without poses; `dofnerf capture demo`"):
+        scenes.load("demo")

@@ -30,12 +30,16 @@ READERS = {
     "lightfield": lightfield.read,
 }
 DEMO = Path(__file__).parent / "demo_scene"
+_PHOTOS = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".heic"}
 
 
 def load(path: Path | str, *, format: str = "auto", options: ReadOptions | None = None, **changes: Any) -> Scene:
-    """Read the scene at `path`, a folder or its transforms.json; `changes` are fields of ReadOptions by name."""
+    """Read the scene at `path`, a folder or its transforms.json; "demo", if no folder is called so, is the one in the package.
+    `changes` are fields of ReadOptions by name."""
     path = Path(path)
     options = replace(options or ReadOptions(), **changes)
+    if str(path) == PACKAGED and not path.exists():
+        return demo(options=options)
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such scene")
     if format == "auto":
@@ -69,9 +73,12 @@ def detect(path: Path) -> str:
         return "colmap"
     if lightfield.find_views(path):
         return "lightfield"
-    raise ValueError(
-        f"{path}: not a scene; expected transforms.json, poses_bounds.npy, a COLMAP model in sparse/0, or view_00_00.jpg …"
-    )
+    expected = "transforms.json, poses_bounds.npy, a COLMAP model in sparse/0, or view_00_00.jpg …"
+    if any(found.suffix.lower() in _PHOTOS for found in path.iterdir()):
+        raise ValueError(f"{path}: photos without poses; `dofnerf capture {path}` finds those, `dofnerf run {path}` does all")
+    if (path / "checkpoint.safetensors").exists():
+        raise ValueError(f"{path}: a trained run, not a scene; `dofnerf render`, `view`, `eval` and `report` take it")
+    raise ValueError(f"{path}: not a scene; expected {expected}")
 
 
 def demo(**changes: Any) -> Scene:

@@ -61,7 +61,8 @@ def write_scene(path: Path, subject: Subject) -> str:
         arrays = [tensor.detach().cpu().numpy() for tensor in subject.model.gaussians]
         write_splats(path, Splats(*arrays))
         grey = ",".join(f"{value:.3f}" for value in subject.model.background.tolist())
-        return f"{len(arrays[0]):,} splats; they mix as light: dofnerf render {path} --blend light --background {grey}"
+        how = f"dofnerf render {path} --up 0,1,0 --blend light --background {grey}"
+        return f"{len(arrays[0]):,} splats, which mix as light (tools that mix display values show them darker): {how}"
     if not subject.views:
         raise ValueError(f"{subject.source}: the run has no cameras.json, whose views would give its points; train it again")
     points = seen_points(subject)

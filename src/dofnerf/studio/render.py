@@ -31,7 +31,7 @@ class RenderConfig:
 
     For example:
       dofnerf render runs/mine                                         the held-out views, all in focus
-      dofnerf render runs/mine --view 3 --focus-at 320,200             focus on a pixel; a pleasing aperture is chosen
+      dofnerf render runs/mine --view 3 --focus-at 120,100             focus on a pixel; a pleasing aperture is chosen
       dofnerf render runs/mine --views train --as-shot                 each photo again, through the lens that was learned
       dofnerf render runs/mine --aperture 12 --focus 2.5 --lens-samples 256 --format exr --depth exr
       dofnerf render garden.ply --fstop 1.8 --focus 3.2                f/1.8 on full frame, if a scene unit is a metre

@@ -10,12 +10,13 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from dofnerf import scenes
+from dofnerf.pictures.outputs import check_folder
 from dofnerf.render.splats.model import Blur
 from dofnerf.train.config import Sharing, TrainConfig
 from dofnerf.train.folder import KeepConfig
 from dofnerf.train.methods import methods
 from dofnerf.train.methods.splat import SplatConfig
-from dofnerf.train.presets import Preset, preset
+from dofnerf.train.presets import Preset, preset, shortened
 from dofnerf.train.run import Run
 from dofnerf.train.trainer import Device, train
 from dofnerf.train.workers import may_speak
@@ -114,11 +115,12 @@ class TrainCommandConfig:
       dofnerf train fern --downscale 8 --out fern-run --resume
       dofnerf train capture --preset best --share-aperture all --out capture-run
       dofnerf train fern --preset paper --field nerf --out fern-paper
-      torchrun --nproc-per-node 2 -m dofnerf train fern --out fern-run     (the same run, by two processes)
+      torchrun --nproc-per-node 2 -m dofnerf train fern --field hash --out fern-run     (one run by two processes)
     """
 
     scene: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SCENE")]
-    """The scene: a folder (LLFF, COLMAP, transforms.json, triplets, light field) or its transforms.json."""
+    """The scene: a folder (LLFF, COLMAP, transforms.json, triplets, light field) or its transforms.json; demo is the one in the
+    package."""
     out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-run in the current folder)")] = None
     """The run's folder: config, checkpoint, lens table, previews, log."""
     preset: Preset = "fast"
@@ -126,13 +128,15 @@ class TrainCommandConfig:
     lens, on the photos and on all-in-focus ones."""
     field: Annotated[str | None, tyro.conf.arg(help_behavior_hint="(default: splat; nerf for the preset paper)")] = None
     """What the scene is made of: splat (3D Gaussians), hash, nerf or dsnerf."""
+    steps: float = 1.0
+    """Share of the preset's steps: less is quicker, and worse."""
     resume: bool = False
-    """Go on with the run in the folder, exactly as if it had never stopped; begin if there is none."""
+    """Go on with the run in the folder, exactly as if it had never stopped, given the same flags; begin if there is none."""
     device: Device = "auto"
     """Where to compute: cpu, cuda, or cuda if there is one."""
     format: Format = "auto"
     """The scene's format; auto looks."""
-    steps: StepChanges = dataclasses.field(default_factory=StepChanges)
+    stages: StepChanges = dataclasses.field(default_factory=StepChanges)
     rates: RateChanges = dataclasses.field(default_factory=RateChanges)
     lens: LensChanges = dataclasses.field(default_factory=LensChanges)
     gaussians: SplatChanges = dataclasses.field(default_factory=SplatChanges)
@@ -143,7 +147,9 @@ class TrainCommandConfig:
         """The preset with the changes."""
         if self.field is not None and self.field not in methods():
             raise ValueError(f"--field {self.field}: there is no such field; there are {', '.join(methods())}")
-        config = preset(self.preset, self.field)
+        if not 0 < self.steps <= 100:
+            raise ValueError(f"--steps must be above 0 and 100 at the most, found {self.steps:g}")
+        config = shortened(preset(self.preset, self.field), self.steps)
         if self.gaussians != SplatChanges():
             if not isinstance(config.field_config, SplatConfig):
                 raise ValueError(f"--splats, --degree, --blur and --grow are for --field splat, not {config.field}")
@@ -151,7 +157,7 @@ class TrainCommandConfig:
         return replace(
             config,
             seed=self.reading.seed,
-            steps=_changed(config.steps, self.steps),
+            steps=_changed(config.steps, self.stages),
             rates=_changed(config.rates, self.rates),
             lens=_changed(config.lens, self.lens),
         )
@@ -160,6 +166,8 @@ class TrainCommandConfig:
 def run(config: TrainCommandConfig) -> Run:
     """Train as the config says; returns the run."""
     training = config.training()
+    if config.out is not None:
+        check_folder("--out", config.out)
     scene = scenes.load(config.scene, format=config.format, options=config.reading)
     out = config.out or Path(f"{scene.name}-run")
     if may_speak():

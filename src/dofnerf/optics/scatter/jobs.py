@@ -44,7 +44,7 @@ def run_jobs(kernel: Any, rows: int, arguments: tuple, least: int = 1, per_threa
     bands = max(1, min(rows // least, threads * per_thread if threads > 1 else 1))
     edges = [rows * i // bands for i in range(bands + 1)]
     if not kernel.signatures:
-        with _say_if_slow():
+        with _say_if_slow(kernel):
             kernel(0, 0, *arguments)
     if bands == 1:
         kernel(0, rows, *arguments)
@@ -60,15 +60,22 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 
 
 class _say_if_slow:
-    """Tells the user, after a second and once, that the silence is compilation."""
+    """Tells the user, after a second and once, that the silence is compilation, if it is: a cache may be slow to read, too."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
 
     def __enter__(self) -> None:
-        self.timer = threading.Timer(1.0, self._say)
+        self.timer = threading.Timer(1.0, self._look)
         self.timer.daemon = True
         self.timer.start()
 
     def __exit__(self, *_: object) -> None:
         self.timer.cancel()
+
+    def _look(self) -> None:
+        if self.kernel.stats.cache_misses:
+            self._say()
 
     @staticmethod
     @cache

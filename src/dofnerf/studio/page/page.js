@@ -12,6 +12,7 @@ const NEAR = Math.max(SCENE.near, ...SCENE.layers.map(({ high }) => high));
 let gl, where, focus, pull, quality = 1, slow = 0, last = null, next = null, rest, mattes; // next: the frame that is asked for
 
 function readAddress() {
+  $("hint").hidden = location.hash.length > 1; // whoever has a lens in the address knows
   for (const part of location.hash.slice(1).split("&")) {
     const [key, text] = part.split("="), value = Number(text);
     if (key in lens && text && Number.isFinite(value) && value >= 0) lens[key] = value;
@@ -197,6 +198,7 @@ function focusOn(event) {
   ring.classList.remove("seen");
   void ring.offsetWidth; // begins the animation again
   ring.classList.add("seen");
+  $("hint").classList.add("gone");
   move(true);
 }
 
