@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from dofnerf import scenes
 from dofnerf.evaluate.photo_lenses import lens_plot, photo_lenses
 from dofnerf.evaluate.quality import LensOff, held_out_psnr, lens_off
 from dofnerf.pictures import atomic, write_image, write_video
 from dofnerf.pictures.outputs import check_folder
+from dofnerf.render.splats.model import SplatModel
 from dofnerf.scenes import Scene
 from dofnerf.studio.demo_pictures import LENS_HEADING, rack_focus_frames, side_by_side
 from dofnerf.train import KeepConfig, Run, StepsConfig, TrainConfig, pinhole_twin, preset, sharp_oracle, shortened, train
@@ -25,7 +28,7 @@ from dofnerf.train.checkpoint import FILE
 
 VIEW = 22  # held out: seen by no training; the camera that took it focused near
 FRAMES, FPS = 72, 24.0
-WARM_WIDTH, WARM_STEPS = 48, (15, 15, 15)  # enough for every kernel to be called
+WARM_WIDTH, WARM_STEPS = 48, (5, 5, 5)
 RUNS: dict[str, tuple[str, Callable[[TrainConfig], TrainConfig]]] = {
     "pinhole": ("pinhole twin", pinhole_twin),
     "ours": ("ours", lambda config: config),
@@ -114,6 +117,8 @@ def compile_kernels() -> None:
     scene = scenes.demo(width=WARM_WIDTH)
     run = train(scene, replace(preset("fast", "splat"), steps=StepsConfig(*WARM_STEPS)))
     run.render(scene.camera(VIEW), 1.0)
+    if isinstance(run.model, SplatModel):
+        run.model.blame(scene.camera(VIEW), None, torch.zeros(scene.camera(VIEW).height, scene.camera(VIEW).width))
 
 
 def trained(scene: Scene, name: str, training: TrainConfig, folder: Path) -> Result:
