@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dofnerf.studio.viewer.stage import Stage
 
 DEMO_RUN, VIEW_RUN = Path("runs/demo/ours"), Path("runs/view-demo")
-DEMO_SHARE = 0.25  # of the steps of the preset fast
+DEMO_SHARE = 0.3  # of the steps of the preset fast
 
 
 @dataclass(frozen=True)

@@ -87,9 +87,9 @@ class SplatSteps(Steps):
         turn = float(torch.rand((), generator=generator, device=generator.device)) if parts > 1 else 0.0
         image = self.model.picture(camera, lens, self.own.blur, degree, parts, turn).image
         off = missed(image, target)
-        if not bool(torch.isfinite(off.detach()).all()):
-            raise NotFinite("the splats gave a colour that is not a number")
         error = off.square().mean()
+        if not bool(torch.isfinite(error.detach())):
+            raise NotFinite("the splats gave a colour that is not a number")
         loss = error
         if lens is None and self.sharpness is not None:
             loss = (off.square() * self.sharpness[photo][..., None]).mean()
@@ -117,7 +117,7 @@ class SplatMethod(Method):
 
     def preset(self, name: str) -> TrainConfig:
         lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), in_focus=0.0, max_radius=48.0)  # no patch bounds the blur
-        steps = StepsConfig(200, 800, 1000, lens_points=4)
+        steps = StepsConfig(160, 640, 800, lens_points=4)
         config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(), field_config=SplatConfig())
         if name == "paper":
             raise ValueError("the preset paper is of the fields nerf and dsnerf: splats are not the paper's")
