@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-PHOTOS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")
+from dofnerf.pictures.files import PHOTO_SUFFIXES
+
 VIDEOS = (".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm")
 RAW = (
     ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dcr", ".dng", ".erf", ".fff", ".iiq", ".kdc", ".mef", ".mos", ".mrw", ".nef",
@@ -31,7 +32,7 @@ def list_files(source: Path) -> Listing:
     if source.is_file():
         return _single(source)
     files = sorted(path for path in source.iterdir() if path.is_file() and not path.name.startswith("."))
-    photos = [path for path in files if path.suffix.lower() in PHOTOS]
+    photos = [path for path in files if path.suffix.lower() in PHOTO_SUFFIXES]
     videos = [path for path in files if path.suffix.lower() in VIDEOS]
     raw = [path for path in files if path.suffix.lower() in RAW]
     developed = {path.stem.lower() for path in photos}
@@ -48,7 +49,7 @@ def _single(source: Path) -> Listing:
         return Listing((), (source,))
     if suffix in RAW:
         raise ValueError(f"{source}: a RAW file; {DEVELOP}, and give the folder of all photos")
-    if suffix in PHOTOS:
+    if suffix in PHOTO_SUFFIXES:
         raise ValueError(f"{source}: one photo is not enough; give the folder that holds all photos of the scene")
     raise ValueError(f"{source}: neither a folder of photos nor a video ({' '.join(VIDEOS)})")
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dofnerf.pictures.files import PHOTO_SUFFIXES
 from dofnerf.scenes import colmap, lightfield, llff, transforms, triplets
 from dofnerf.scenes.colmap_model import find_model
 from dofnerf.scenes.export import plain_stems, write_transforms
@@ -30,7 +31,6 @@ READERS = {
     "lightfield": lightfield.read,
 }
 DEMO = Path(__file__).parent / "demo_scene"
-_PHOTOS = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".heic"}
 
 
 def load(path: Path | str, *, format: str = "auto", options: ReadOptions | None = None, **changes: Any) -> Scene:
@@ -74,7 +74,7 @@ def detect(path: Path) -> str:
     if lightfield.find_views(path):
         return "lightfield"
     expected = "transforms.json, poses_bounds.npy, a COLMAP model in sparse/0, or view_00_00.jpg …"
-    if any(found.suffix.lower() in _PHOTOS for found in path.iterdir()):
+    if any(found.suffix.lower() in PHOTO_SUFFIXES for found in path.iterdir()):
         raise ValueError(f"{path}: photos without poses; `dofnerf capture {path}` finds those, `dofnerf run {path}` does all")
     if (path / "checkpoint.safetensors").exists():
         raise ValueError(f"{path}: a trained run, not a scene; `dofnerf render`, `view`, `eval` and `report` take it")

@@ -25,6 +25,7 @@ from dofnerf.scenes import Scene
 from dofnerf.studio.demo_pictures import LENS_HEADING, rack_focus_frames, side_by_side
 from dofnerf.train import KeepConfig, Run, StepsConfig, TrainConfig, pinhole_twin, preset, sharp_oracle, shortened, train
 from dofnerf.train.checkpoint import FILE
+from dofnerf.train.presets import check_share
 
 VIEW = 22  # held out: seen by no training; the camera that took it focused near
 FRAMES, FPS = 72, 24.0
@@ -62,8 +63,7 @@ class DemoConfig:
     def check(self) -> None:
         """Refuse what could not work, before anything is made."""
         check_folder("--out", self.out)
-        if not 0 < self.steps <= 100:
-            raise ValueError(f"--steps must be above 0 and 100 at the most, found {self.steps:g}")
+        check_share(self.steps)
 
 
 class Result(NamedTuple):

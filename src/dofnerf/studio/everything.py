@@ -30,6 +30,7 @@ from dofnerf.studio.view import ViewConfig
 from dofnerf.studio.view import run as show
 from dofnerf.train import KeepConfig, Run, preset, shortened, train
 from dofnerf.train.data import f_numbers
+from dofnerf.train.presets import check_share
 
 SCENE, RUN, RECORD = "scene", "run", "run.json"
 _WIDTH = {"fast": 640, "best": 1000}  # pixels across, where nobody says: what the preset's steps are enough for
@@ -64,8 +65,7 @@ class RunConfig:
         """Refuse what could not work, before anything is made."""
         check_folder("--out", out)
         self.options.check()
-        if not 0 < self.steps <= 100:
-            raise ValueError(f"--steps must be above 0 and 100 at the most, found {self.steps:g}")
+        check_share(self.steps)
         if self.width is not None and self.width < 16:
             raise ValueError(f"--width {self.width}: expected 16 pixels or more")
 

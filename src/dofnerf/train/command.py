@@ -16,7 +16,7 @@ from dofnerf.train.config import Sharing, TrainConfig
 from dofnerf.train.folder import KeepConfig
 from dofnerf.train.methods import methods
 from dofnerf.train.methods.splat import SplatConfig
-from dofnerf.train.presets import Preset, preset, shortened
+from dofnerf.train.presets import Preset, check_share, preset, shortened
 from dofnerf.train.run import Run
 from dofnerf.train.trainer import Device, train
 from dofnerf.train.workers import may_speak
@@ -147,8 +147,7 @@ class TrainCommandConfig:
         """The preset with the changes."""
         if self.field is not None and self.field not in methods():
             raise ValueError(f"--field {self.field}: there is no such field; there are {', '.join(methods())}")
-        if not 0 < self.steps <= 100:
-            raise ValueError(f"--steps must be above 0 and 100 at the most, found {self.steps:g}")
+        check_share(self.steps)
         config = shortened(preset(self.preset, self.field), self.steps)
         if self.gaussians != SplatChanges():
             if not isinstance(config.field_config, SplatConfig):

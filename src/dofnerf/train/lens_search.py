@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dofnerf.optics import LearnedLens, accumulate, to_display, to_linear
+from dofnerf.optics import LearnedLens, scatter, to_display, to_linear
 from dofnerf.optics.light import Curve
 from dofnerf.train.data import missed
 
@@ -126,13 +126,11 @@ class Bounds:
 def _best_focus(view: SmallView, apertures: list[float], focuses: list[float], light: Curve) -> list[tuple[float, float]]:
     """(error, focus disparity) of the best focus at each aperture."""
     found, linear = [], to_linear(view.sharp, light)
-    lit = torch.cat([linear, torch.ones_like(linear[..., :1])], dim=-1)
     for aperture in apertures:
         errors = []
         for focus in focuses:
-            blurred = accumulate(lit, aperture * view.scale * (focus - view.disparity))  # as `scatter`, of what is linear
-            shown = to_display(blurred[..., :3] / blurred[..., 3:], light)
-            errors.append(missed(shown, view.photo).abs().mean())
+            blurred = scatter(linear, aperture * view.scale * (focus - view.disparity), light=1)
+            errors.append(missed(to_display(blurred, light), view.photo).abs().mean())
         least = int(torch.stack(errors).argmin())
         found.append((float(errors[least]), focuses[least]))
     return found

@@ -31,6 +31,12 @@ def pinhole_twin(config: TrainConfig) -> TrainConfig:
     return replace(config, steps=replace(config.steps, pinhole_steps=config.steps.total, lens_steps=0, lens_ray_steps=0))
 
 
+def check_share(share: float) -> None:
+    """Refuse a --steps that no command takes."""
+    if not 0 < share <= 100:
+        raise ValueError(f"--steps must be above 0 and 100 at the most, found {share:g}")
+
+
 def shortened(config: TrainConfig, share: float) -> TrainConfig:
     """The same stages with that share of their steps."""
     steps = config.steps

@@ -21,6 +21,7 @@ from dofnerf.evaluate.command import LpipsConfig
 from dofnerf.pictures.outputs import check_folder
 from dofnerf.scenes import PACKAGED
 from dofnerf.train.methods import methods
+from dofnerf.train.presets import check_share
 
 Name = Literal["shallow", "dsnerf", "sharp", "ablation", "lens", "volume", "cost", "design"]
 
@@ -75,8 +76,7 @@ class BenchConfig:
     def check(self) -> None:
         """Refuse what could not work, before anything is made."""
         check_folder("--out", self.folder)
-        if not 0 < self.steps <= 100:
-            raise ValueError(f"--steps must be above 0 and 100 at the most, found {self.steps:g}")
+        check_share(self.steps)
         if self.jobs < 1:
             raise ValueError(f"--jobs must be 1 or more, found {self.jobs}")
         for flag, values in (("--scenes", self.scenes), ("--seeds", self.seeds)):
