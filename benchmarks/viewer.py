@@ -19,8 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from dofnerf.studio.quality import psnr
-
+from dofnerf.evaluate.metrics import psnr
 from dofnerf.optics import Kernel, scatter_layers, to_display
 from dofnerf.render import ViewLens
 from dofnerf.render.splats.model import SplatModel

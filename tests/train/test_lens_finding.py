@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_world import FAR, LENS, NEAR, scene
 
-from dofnerf.optics import LearnedLens
+from dofnerf.optics import LearnedLens, scatter, to_display, to_linear
 from dofnerf.train import lens_search
 from dofnerf.train.lens_adam import LensAdam
 from dofnerf.train.lens_search import BLURS, SmallView, search_lens
@@ -45,6 +45,32 @@ def test_photos_that_share_an_aperture_agree_and_keep_their_own_focus():
     aperture, focus = lens.aperture.detach(), lens.focus_depth.detach()
     assert bool((aperture[:4] == aperture[0]).all())
     assert bool((focus[::2] < 3).all() & (focus[1::2] > 4).all())
+
+
+def plain_and_telling(world, wide):
+    """Views of which the odd ones show one flat colour, so that any lens explains them; photos blurred by `wide` apertures."""
+    seen = []
+    for i, view in enumerate(views(world)):
+        sharp = torch.full_like(view.sharp, 0.4) if i % 2 else view.sharp
+        radius = wide[i] * (1 / LENS[i % 2].focus_depth - view.disparity)
+        blurred = to_display(scatter(to_linear(sharp, 2.2), radius, light=1), 2.2)
+        seen.append(SmallView(sharp + 0.01, view.disparity, blurred, 1.0))  # no field is perfect
+    return seen
+
+
+def test_a_photo_that_tells_nothing_of_its_lens_takes_the_aperture_of_all():
+    seen, lens, alone = plain_and_telling(scene(6, size=(30, 36), test=()), 6 * [9.0]), lens_of(6), lens_of(6)
+    search_lens(alone, seen, vote=False)
+    assert bool((alone.largest_radius[1::2] < BLURS).all())
+    search_lens(lens, seen)
+    assert lens.aperture.detach().numpy() == pytest.approx(9.0, rel=0.2)
+
+
+def test_a_photo_that_clearly_has_another_lens_keeps_it():
+    seen, lens = plain_and_telling(scene(6, size=(30, 36), test=()), [9.0, 9.0, 0.0, 9.0, 9.0, 9.0]), lens_of(6)
+    search_lens(lens, seen)
+    assert float(lens.largest_radius[2].detach()) < BLURS  # this one is sharp from front to back
+    assert lens.aperture.detach().numpy()[[0, 4]] == pytest.approx(9.0, rel=0.2)
 
 
 def test_sharp_photos_get_no_lens_though_blur_helps_a_noisy_field_a_little(monkeypatch):

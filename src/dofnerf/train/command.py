@@ -68,6 +68,8 @@ class LensChanges:
     """Learn each photo's focus, yes or no."""
     search: Switch = None
     """Search for aperture and focus of each photo at the start of the lens's stages."""
+    vote: Switch = None
+    """Let all photos vote for one aperture in the search; one whose blur clearly differs gets its own."""
     sharp_first: Switch = None
     """Before there is a lens, listen to photos where they show detail (splats)."""
     start_blur: Number = None

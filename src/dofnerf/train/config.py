@@ -66,6 +66,8 @@ class LensLearningConfig:
     """Learn each photo's focus."""
     search: bool = True
     """Start from a search over aperture and focus against each photo; else from constants, as the paper does."""
+    vote: bool = True
+    """In the search, all photos vote for one aperture; a photo has another only where that is clearly nearer to it."""
     sharp_first: bool = True
     """Before there is a lens, listen to photos where they show detail: the search then looks at a sharper scene (splats)."""
     start_blur: float = 5.0

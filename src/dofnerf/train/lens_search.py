@@ -12,6 +12,11 @@ A lens must be worth it. While a field still learns, a little blur can bring its
 to back, too: by half a per cent of the difference at most where we looked, where true blur of a few pixels gave 5 and more.
 A photo of which no lens takes away `_WORTH` gets the smallest aperture. That is no lens to stay near to, so the next search
 looks everywhere again.
+
+In doubt, one aperture for all. What a single photo tells early, of a field that is still blurred, is little: a wider lens
+focused elsewhere looks almost the same, and a photo focused far, whose near things are plain, looks as if it had no lens. So
+all photos vote for one aperture when the search looks everywhere, and a photo (or a group that shares an aperture) takes it
+unless another, or none, is nearer to it by more than `_WORTH`. From then on each has its own.
 """
 
 from __future__ import annotations
@@ -55,36 +60,82 @@ def search_lens(
     aperture: bool = True,
     focus: bool = True,
     coarse: bool = True,
+    vote: bool = True,
 ) -> None:
     """Set the lens's values to the best found; one of the two stays as it is if it is not to be learned.
 
-    Without `coarse` the search keeps to the neighbourhood of what the lens holds, unless that blurs nothing.
+    Without `coarse` the search keeps to the neighbourhood of what the lens holds, unless that blurs nothing. Where it looks
+    everywhere, photos `vote` for one aperture.
     """
-    bounds = Bounds.of(lens)
+    bounds, errors = Bounds.of(lens), _Errors(views, light)
     apertures, focuses, groups = lens.aperture.tolist(), lens.focus_disparity.tolist(), lens.groups.tolist()
     blurs = (lens.largest_radius >= BLURS).tolist()
-    for group in sorted(set(groups)):
-        members = [i for i, g in enumerate(groups) if g == group]
-        everywhere = coarse or (aperture and not any(blurs[i] for i in members))
+
+    def look(members: list[int], everywhere: bool) -> _Found:
+        """The best aperture for these photos and the best focus of each."""
+        now, places = apertures[members[0]], {i: focuses[i] for i in members}
         ratio, width = bounds.ratio, bounds.width
         for turn in range(0 if everywhere else 1, _ROUNDS):
-            now = apertures[members[0]]
             tried = bounds.apertures(now, ratio if turn else 0) if aperture else [now]
-            best = []
-            for i in members:
-                places = bounds.focuses(focuses[i], width if turn else 0) if focus else [focuses[i]]
-                best.append(_best_focus(views[i], tried, places, light))
-            totals = torch.tensor([[error for error, _ in row] for row in best]).sum(0)
-            chosen = int(totals.argmin())
-            for i, row in zip(members, best, strict=True):
-                apertures[i], focuses[i] = tried[chosen], row[chosen][1]
+            around = {i: bounds.focuses(places[i], width if turn else 0) if focus else [places[i]] for i in members}
+            best = [[errors.least(i, one, around[i]) for one in tried] for i in members]
+            totals = [sum(error for error, _ in column) for column in zip(*best, strict=True)]
+            chosen = totals.index(min(totals))
+            now, places = tried[chosen], {i: row[chosen][1] for i, row in zip(members, best, strict=True)}
             ratio, width = ratio**0.5, width / 2
-        without = sum(_best_focus(views[i], [0.0], [focuses[i]], light)[0][0] for i in members)
-        if aperture and float(totals.min()) > (1 - _WORTH) * without:
-            for i in members:
-                apertures[i] = min(apertures[i], bounds.smallest)
-                focuses[i] = (bounds.low + bounds.high) / 2 if focus else focuses[i]
+        return _Found(now, places, sum(errors.of(i, now, places[i]) for i in members))
+
+    def worth(found: _Found) -> bool:
+        return found.error <= (1 - _WORTH) * sum(errors.of(i, 0.0, 0.0) for i in found.focuses)
+
+    together = [[i for i, g in enumerate(groups) if g == group] for group in sorted(set(groups))]
+    voted = None
+    if vote and aperture and len(together) > 1 and (coarse or not any(blurs)):
+        voted = look(list(range(len(groups))), True)
+        voted = voted if worth(voted) else None
+    for members in together:
+        found = look(members, coarse or (aperture and not any(blurs[i] for i in members)))
+        if aperture and not worth(found):
+            middle = (bounds.low + bounds.high) / 2
+            places = {i: middle if focus else focuses[i] for i in members}
+            error = sum(errors.of(i, 0.0, 0.0) for i in members)
+            found = _Found(min(found.aperture, bounds.smallest), places, error)
+        if voted is not None:
+            error = sum(errors.of(i, voted.aperture, voted.focuses[i]) for i in members)
+            if found.error > (1 - _WORTH) * error:
+                found = _Found(voted.aperture, {i: voted.focuses[i] for i in members}, error)
+        for i in members:
+            apertures[i], focuses[i] = found.aperture, found.focuses[i]
     _set(lens, apertures, focuses)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """One aperture for some photos, the focus disparity of each by its number, and their errors' sum."""
+
+    aperture: float
+    focuses: dict[int, float]
+    error: float
+
+
+class _Errors:
+    """How far a photo is from its view through a lens; asked twice, it looks once."""
+
+    def __init__(self, views: list[SmallView], light: Curve) -> None:
+        self.views, self.light, self.known = views, light, dict[tuple[int, float, float], float]()
+        self.linear = [to_linear(view.sharp, light) for view in views]
+
+    def of(self, photo: int, aperture: float, focus: float) -> float:
+        key = photo, aperture, focus if aperture else 0.0
+        if key not in self.known:
+            view = self.views[photo]
+            blurred = scatter(self.linear[photo], aperture * view.scale * (focus - view.disparity), light=1)
+            self.known[key] = float(missed(to_display(blurred, self.light), view.photo).abs().mean())
+        return self.known[key]
+
+    def least(self, photo: int, aperture: float, focuses: list[float]) -> tuple[float, float]:
+        """(error, focus disparity) of the best focus at an aperture."""
+        return min(((self.of(photo, aperture, focus), focus) for focus in focuses), key=lambda pair: pair[0])
 
 
 @dataclass(frozen=True)
@@ -121,19 +172,6 @@ class Bounds:
         if not width:
             return [now, *(self.low + self.width * k for k in range(_COARSE[1]))]
         return [now, *(min(max(now + k * width, self.low), self.high) for k in (-1, 1))]
-
-
-def _best_focus(view: SmallView, apertures: list[float], focuses: list[float], light: Curve) -> list[tuple[float, float]]:
-    """(error, focus disparity) of the best focus at each aperture."""
-    found, linear = [], to_linear(view.sharp, light)
-    for aperture in apertures:
-        errors = []
-        for focus in focuses:
-            blurred = scatter(linear, aperture * view.scale * (focus - view.disparity), light=1)
-            errors.append(missed(to_display(blurred, light), view.photo).abs().mean())
-        least = int(torch.stack(errors).argmin())
-        found.append((float(errors[least]), focuses[least]))
-    return found
 
 
 @torch.no_grad()

@@ -130,7 +130,7 @@ def searches(learner: Learner) -> set[int]:
 def find_lens(learner: Learner, data: TrainingData, coarse: bool, workers: Workers = ALONE) -> None:
     """Search for every photo's lens with the field as it is now, everywhere or nearby; note where things are."""
     config, views = learner.config.lens, small_views(learner, data, workers)
-    search_lens(learner.lens, views, config.light, config.learn_aperture, config.learn_focus, coarse)
+    search_lens(learner.lens, views, config.light, config.learn_aperture, config.learn_focus, coarse, config.vote)
     for value in learner.lens.parameters():
         workers.same(value.data)
     learner.lens_adam.forget()

@@ -22,6 +22,7 @@ LENS: Choices = {
     "no search (constants, then gradients)": {"lens": {"search": False}},
     "no search, rate 5e-4 (the paper's)": {"lens": {"search": False, "lens_rate": 5e-4}},
     "search once, no re-fits": {"lens": {"refits": ()}},
+    "photos do not vote for one aperture": {"lens": {"vote": False}},
     "search only, no gradients": {"lens": {"lens_rate": 1e-9}},
     "momentum moves all photos": {"lens": {"only_sampled": False}},
     "one aperture for all": {"lens": {"share_aperture": "all"}},
