@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+import sys
 from collections import namedtuple
 from pathlib import Path
 
@@ -63,7 +64,6 @@ BAD = {
         at / "tiny", 3, (slice(30), slice(40))
     ),
     "a.jpg: not a picture that can be read": lambda at: touch(at / "fake", "a.jpg", "b.jpg", "c.jpg"),
-    "HEIC is not read by this Pillow: pip install pillow-heif": lambda at: touch(at / "heic", "a.heic", "b.HEIC", "c.heic"),
     "not a video that ffmpeg can read": lambda at: touch(at / "fake-video", "a.mp4") / "a.mp4",
 }
 
@@ -74,6 +74,13 @@ def test_one_line(words, tmp_path, capsys):
     line = complaint(capsys, source, tmp_path / "out")
     assert line.startswith(f"{source}") and words in line
     assert not (tmp_path / "out" / "transforms.json").exists()
+
+
+def test_heic_without_the_package_that_reads_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    monkeypatch.setattr(Image, "EXTENSION", {k: v for k, v in Image.registered_extensions().items() if k != ".heic"})
+    line = complaint(capsys, touch(tmp_path / "heic", "a.heic", "b.HEIC", "c.heic"), tmp_path / "out")
+    assert "HEIC is not read by this Pillow: pip install pillow-heif" in line
 
 
 def complaint(capsys, source, out, *flags):

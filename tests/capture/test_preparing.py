@@ -80,6 +80,21 @@ def test_large_photos_are_taken_and_larger_ones_not(tmp_path, monkeypatch):
     assert limit == Image.MAX_IMAGE_PIXELS
 
 
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_heic_of_a_telephone_is_read_upright_with_its_lens(tmp_path, orientation):
+    heif = pytest.importorskip("pillow_heif", reason="pillow-heif is not installed")
+    heif.register_heif_opener()
+    exif = Image.Exif()
+    exif[0x0112] = orientation  # which HEIF says not to heed: a telephone's file turns its picture by itself, and is tagged too
+    exif.get_ifd(0x8769)[0x829D] = 1.8
+    Image.fromarray((255 * CARD).round().astype(np.uint8)).save(tmp_path / "IMG_1.HEIC", exif=exif, quality=95)
+    headers, bad = read_headers([tmp_path / "IMG_1.HEIC"])
+    assert not bad and headers[0].exif.f_number == pytest.approx(1.8)
+    (photo,), _ = prepare(headers, ["a"], tmp_path / "work", 160, nothing)
+    assert photo.size == (160, 120)
+    assert np.abs(read_image(photo.file)[5::10, 5::10] - CARD[5::10, 5::10]).mean() < 0.03
+
+
 @pytest.mark.parametrize("orientation", [1, 6, 8])
 def test_copies_are_upright_and_shrunk(tmp_path, orientation):
     save_photo(tmp_path / "a.jpg", CARD, orientation=orientation)

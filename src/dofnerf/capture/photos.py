@@ -224,8 +224,9 @@ def _allow_heic() -> None:
 
 
 def _why(path: Path, error: Exception) -> str:
-    if path.suffix.lower() in (".heic", ".heif", ".avif") and "not a picture" in str(error):
-        return f"{path.suffix[1:].upper()} is not read by this Pillow: pip install pillow-heif, or save it as JPEG"
+    kind = path.suffix.lower()
+    if kind in (".heic", ".heif", ".avif") and kind not in Image.registered_extensions():
+        return f"{kind[1:].upper()} is not read by this Pillow: pip install pillow-heif, or save it as JPEG"
     if isinstance(error, UnidentifiedImageError):
         return "not a picture"
     text = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
