@@ -15,8 +15,8 @@ looks everywhere again.
 
 In doubt, one aperture for all. What a single photo tells early, of a field that is still blurred, is little: a wider lens
 focused elsewhere looks almost the same, and a photo focused far, whose near things are plain, looks as if it had no lens. So
-all photos vote for one aperture when the search looks everywhere, and a photo (or a group that shares an aperture) takes it
-unless another, or none, is nearer to it by more than `_WORTH`. From then on each has its own.
+all photos vote for one aperture, and a photo (or a group that shares an aperture) takes it unless another, or none, is nearer
+to it by more than `_OWN`. Between two searches each learns its own.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _COARSE = (7, 9)  # apertures, focuses
 _ROUNDS = 6
 _SMALLEST_BLUR = 0.35  # pixels: from one end of the range to the other, the smallest aperture that is tried
 _WORTH = 0.02  # of the difference to a photo: what a lens must take away
+_OWN = 0.05  # the same, compared with the aperture of all: what one of its own must take away
 BLURS = 0.5  # pixels of blur radius: with less a photo is sharp, and the aperture has almost no gradient
 _IN_FOCUS = 1.2  # pixels of blur radius, in the photo
 _LARGEST = 0.98  # of the largest aperture: beyond, the logit has no slope left
@@ -64,8 +65,8 @@ def search_lens(
 ) -> None:
     """Set the lens's values to the best found; one of the two stays as it is if it is not to be learned.
 
-    Without `coarse` the search keeps to the neighbourhood of what the lens holds, unless that blurs nothing. Where it looks
-    everywhere, photos `vote` for one aperture.
+    Without `coarse` the search keeps to the neighbourhood of what the lens holds, unless that blurs nothing. Photos may `vote`
+    for one aperture.
     """
     bounds, errors = Bounds.of(lens), _Errors(views, light)
     apertures, focuses, groups = lens.aperture.tolist(), lens.focus_disparity.tolist(), lens.groups.tolist()
@@ -90,7 +91,7 @@ def search_lens(
 
     together = [[i for i, g in enumerate(groups) if g == group] for group in sorted(set(groups))]
     voted = None
-    if vote and aperture and len(together) > 1 and (coarse or not any(blurs)):
+    if vote and aperture and len(together) > 1:
         voted = look(list(range(len(groups))), True)
         voted = voted if worth(voted) else None
     for members in together:
@@ -102,7 +103,7 @@ def search_lens(
             found = _Found(min(found.aperture, bounds.smallest), places, error)
         if voted is not None:
             error = sum(errors.of(i, voted.aperture, voted.focuses[i]) for i in members)
-            if found.error > (1 - _WORTH) * error:
+            if found.error > (1 - _OWN) * error:
                 found = _Found(voted.aperture, {i: voted.focuses[i] for i in members}, error)
         for i in members:
             apertures[i], focuses[i] = found.aperture, found.focuses[i]

@@ -5,11 +5,11 @@ const canvas = $("picture");
 const { width, height } = SCENE;
 const lens = { aperture: SCENE.aperture, focus: SCENE.focus, blades: SCENE.blades, rotation: SCENE.rotation };
 const PULL = 500; // milliseconds of a focus pull
-const QUALITY = [[64, 1], [32, 1], [32, 2], [20, 2], [16, 4]]; // while it moves: taps, and pixels of the picture in one of the canvas
+const QUALITY = [[64, 1], [32, 1], [32, 2], [20, 2], [16, 4], [10, 6]]; // while it moves: taps, and pixels of the picture in one of the canvas
 const RESTING = 144, STRIPS = 12;
 const FAR = Math.min(SCENE.far, ...SCENE.layers.map(({ low }) => low)); // all that can be clicked on
 const NEAR = Math.max(SCENE.near, ...SCENE.layers.map(({ high }) => high));
-let gl, where, focus, pull, quality = 1, slow = 0, last = null, next = null, rest, mattes; // next: the frame that is asked for
+let gl, where, focus, pull, quality = 2, slow = 0, last = null, next = null, rest, mattes; // next: the frame that is asked for
 
 function readAddress() {
   $("hint").hidden = location.hash.length > 1; // whoever has a lens in the address knows
@@ -135,7 +135,7 @@ function frame(now) {
   next = null;
   if (last !== null) { // no rest since the last frame
     slow = 0.7 * slow + 0.3 * (now - last);
-    if (slow > 36 && quality < QUALITY.length - 1) { quality += 1; slow = 20; }
+    if (slow > 36 && quality < QUALITY.length - 1) { quality = Math.min(quality + (slow > 100 ? 2 : 1), QUALITY.length - 1); slow = 20; }
     else if (slow < 18 && quality > 0) { quality -= 1; slow = 26; }
   }
   const done = pull ? Math.min(1, (now - pull.since) / PULL) : 1;
