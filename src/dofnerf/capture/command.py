@@ -18,11 +18,12 @@ from dofnerf.scenes import Scene
 class CaptureConfig:
     """Find out where photos were taken, and write a scene to train on. Needs pycolmap: pip install 'dofnerf[capture]'.
 
+    Stopped and called again, it goes on where it was.
+
     For example:
       dofnerf capture photos --out scene
       dofnerf capture clip.mp4 --out scene --every 15
       dofnerf capture photos --out scene --scale-by IMG_1.jpg,IMG_9.jpg,0.42
-    Stopped and called again, it goes on where it was.
     """
 
     photos: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PHOTOS")]

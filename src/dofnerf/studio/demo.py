@@ -41,9 +41,12 @@ RUNS: dict[str, tuple[str, Callable[[TrainConfig], TrainConfig]]] = {
 class DemoConfig:
     """Train on the scene in the package, whose photos are blurred: without a lens, and with one that is learned.
 
-    Takes some minutes on two cores. Writes side-by-side.png (a photo, both results, the truth), rack-focus.mp4
-    (the trained scene through a lens whose focus moves), lens.png (the lens found for every photo, against the true one),
-    table.md, and the runs themselves in pinhole/ and ours/. Run again, it goes on where it stopped, and uses what is there.
+    Takes some minutes on two cores, and goes on where it stopped if it is called again. Writes:
+      side-by-side.png   a photo, both results, the truth
+      rack-focus.mp4     the trained scene through a lens whose focus moves
+      lens.png           the lens found for every photo, against the true one
+      table.md           PSNR on held-out views
+      pinhole/, ours/    the runs themselves
 
     For example:
       dofnerf demo

@@ -40,11 +40,12 @@ _WIDTH = {"fast": 640, "best": 1000}  # pixels across, where nobody says: what t
 class RunConfig:
     """Photos in; a sharp scene, every photo's lens, a report and a page to refocus in out.
 
+    Stopped anywhere and called again, it goes on where it was.
+
     For example:
       dofnerf run photos
       dofnerf run clip.mp4 --out cans --preset best
       dofnerf run photos --width 780 --size 1560
-    Stopped anywhere and called again, it goes on where it was.
     """
 
     photos: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PHOTOS")]

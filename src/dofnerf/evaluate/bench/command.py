@@ -30,14 +30,15 @@ Name = Literal["shallow", "dsnerf", "sharp", "ablation", "lens", "volume", "cost
 class BenchConfig:
     """Run one of the paper's experiments and write its table, with the paper's numbers where the scene is the paper's.
 
-    shallow   pinhole twin, ours and sharp oracle on blurred photos (Tables 1, 2), and the share of the gap closed
-    dsnerf    the same with depth supervision (Table 3)
-    sharp     all-in-focus photos: does it harm to look for a lens? (Table 4)
-    ablation  learn the aperture, the focus, both, or no lens (Table 5)
-    lens      the lens found for every photo, for two patterns of photos (Fig. 9)
-    volume    how light is spread over the samples of 1024 rays (Fig. 3)
-    cost      training and rendering time against the pinhole twin (appendix)
-    design    what each choice beyond the paper is worth
+    NAME is one of:
+      shallow   pinhole twin, ours and sharp oracle on blurred photos (Tables 1, 2), and the share of the gap closed
+      dsnerf    the same with depth supervision (Table 3)
+      sharp     all-in-focus photos: does it harm to look for a lens? (Table 4)
+      ablation  learn the aperture, the focus, both, or no lens (Table 5)
+      lens      the lens found for every photo, for two patterns of photos (Fig. 9)
+      volume    how light is spread over the samples of 1024 rays (Fig. 3)
+      cost      training and rendering time against the pinhole twin (appendix)
+      design    what each choice beyond the paper is worth
 
     It says how long it will take, roughly. Stopped and run again, it goes on where it was; what is done is never done again.
 
