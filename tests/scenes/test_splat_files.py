@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dofnerf.scenes.ply import read_ply
-from dofnerf.scenes.splats import Splats, read_splats, write_splats
+from dofnerf.scenes.splats import Drawing, Splats, read_drawing, read_splats, write_splats
 
 NAMES = ["x", "y", "z", "nx", "ny", "nz", "f_dc_0", "f_dc_1", "f_dc_2", *(f"f_rest_{i}" for i in range(9)), "opacity",
          "scale_0", "scale_1", "scale_2", "rot_0", "rot_1", "rot_2", "rot_3"]  # fmt: skip
@@ -113,3 +113,19 @@ def test_nothing_bad_is_written(tmp_path):
     assert (tmp_path / "a.ply").read_bytes() == before
     with pytest.raises(ValueError, match="harmonics has shape"):
         Splats(*list(vars(good).values())[:4], good.harmonics[:, :3])
+
+
+def test_how_to_draw_them_is_a_comment_that_comes_back(tmp_path):
+    good, path = read_splats(by_hand(tmp_path / "a.ply")), tmp_path / "b.ply"
+    assert read_drawing(tmp_path / "a.ply") is None
+    write_splats(path, good, Drawing("light", (0.25, 0.5, 1.0), (0.0, 0.6, -0.8)))
+    assert read_drawing(path) == Drawing("light", (0.25, 0.5, 1.0), (0.0, 0.6, -0.8))
+    np.testing.assert_array_equal(read_splats(path).means, good.means)
+    for wrong in (b"blend=fog", b"background=0.25,0.5,nan", b"up=0,0,0"):
+        part = wrong.split(b"=")[0] + b"="
+        words = path.read_bytes()
+        start = words.index(part)
+        end = min(words.index(stop, start) for stop in (b" ", b"\n") if stop in words[start:])
+        (tmp_path / "c.ply").write_bytes(words[:start] + wrong + words[end:])
+        with pytest.raises(ValueError, match="does not say how to draw it"):
+            read_drawing(tmp_path / "c.ply")

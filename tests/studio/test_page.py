@@ -16,7 +16,7 @@ from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.optics import Kernel, scatter_layers
 from dofnerf.pictures import read_image, read_map
-from dofnerf.scenes import Lens, read_cameras, read_splats
+from dofnerf.scenes import Lens, read_cameras, read_drawing, read_splats
 from dofnerf.scenes.ply import read_ply
 from dofnerf.studio.layered import fill
 from dofnerf.studio.shot import Opening, exact
@@ -181,6 +181,11 @@ def test_layers_on_disk(made, tmp_path, capfd):
 def test_splats_and_points_on_disk(made, tmp_path, capfd):
     printed(capfd, "export", made / "run", "--ply", "--out", tmp_path / "run.ply")
     np.testing.assert_array_equal(read_splats(tmp_path / "run.ply").means, card_and_wall().means.detach().numpy())
+    same = ["--camera", made / "run" / "cameras.json", "--view", "3"]
+    printed(capfd, "render", made / "run", "--view", "3", "--out", tmp_path / "run.png")
+    printed(capfd, "render", tmp_path / "run.ply", *same, "--out", tmp_path / "ply.png")  # the file says how to draw it
+    np.testing.assert_allclose(read_image(tmp_path / "ply.png"), read_image(tmp_path / "run.png"), atol=1.01 / 255)
+    np.testing.assert_allclose(read_drawing(tmp_path / "run.ply").up, (0, 1, 0), atol=0.2)
     printed(capfd, "export", made / "volume", "--ply", "--out", tmp_path / "points")
     points = read_ply(tmp_path / "points" / "scene.ply")
     assert len(points) > 100 and np.isfinite(points.xyz).all()

@@ -20,7 +20,7 @@ from dofnerf.scenes.origin import PACKAGED, Origin
 from dofnerf.scenes.overview import describe, describe_photos, write_contact_sheet
 from dofnerf.scenes.protocol import GridOptions, ReadOptions, assemble
 from dofnerf.scenes.scene import Frame, Lens, Points, Scene, Viewpoint, Visible
-from dofnerf.scenes.splats import Splats, read_splats, write_splats
+from dofnerf.scenes.splats import Drawing, Splats, read_drawing, read_splats, write_splats
 from dofnerf.scenes.viewpoints import read_cameras, write_cameras
 
 READERS = {
@@ -90,6 +90,7 @@ def demo(**changes: Any) -> Scene:
 
 __all__ = [
     "PACKAGED",
+    "Drawing",
     "Frame",
     "GridOptions",
     "Lens",
@@ -108,6 +109,7 @@ __all__ = [
     "load_again",
     "plain_stems",
     "read_cameras",
+    "read_drawing",
     "read_splats",
     "write_cameras",
     "write_contact_sheet",

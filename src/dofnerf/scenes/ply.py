@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,13 +55,21 @@ def write_ply(path: Path, points: Points) -> None:
     write_vertices(path, table)
 
 
-def write_vertices(path: Path, table: np.ndarray) -> None:
+def write_vertices(path: Path, table: np.ndarray, comments: Sequence[str] = ()) -> None:
     """Write a structured array of little-endian floats ("<f4") and bytes ("u1") as binary .ply."""
     kinds = {"<f4": "float", "|u1": "uchar"}
-    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(table)}"]
+    header = ["ply", "format binary_little_endian 1.0", *(f"comment {words}" for words in comments)]
+    header += [f"element vertex {len(table)}"]
     header += [f"property {kinds[table.dtype[name].str]} {name}" for name in table.dtype.names or ()] + ["end_header", ""]
     with atomic(path) as temporary:
         temporary.write_bytes("\n".join(header).encode("ascii") + table.tobytes())
+
+
+def read_comments(path: Path) -> list[str]:
+    """The comments in the header of a .ply."""
+    with path.open("rb") as file:
+        header = file.read(1 << 16).split(b"end_header")[0].decode("ascii", "replace")
+    return [line.removeprefix("comment ").strip() for line in header.split("\n") if line.startswith("comment ")]
 
 
 def read_vertices(data: bytes) -> np.ndarray:

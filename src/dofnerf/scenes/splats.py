@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from dofnerf.scenes.guard import LARGEST_NUMBER, first_line
-from dofnerf.scenes.ply import read_vertices, write_vertices
+from dofnerf.scenes.ply import read_comments, read_vertices, write_vertices
 
 CONSTANT = 0.28209479177387814  # the basis function of degree 0: colour = 0.5 + CONSTANT · f_dc
 HIGHEST_DEGREE = 3
+_MARK = "dofnerf"
 _WITHOUT_HARMONICS = ("x", "y", "z", "opacity", "scale_0", "scale_1", "scale_2", "rot_0", "rot_1", "rot_2", "rot_3")
 
 
@@ -52,8 +53,47 @@ class Splats:
         return round(self.harmonics.shape[1] ** 0.5) - 1
 
 
-def write_splats(path: Path | str, splats: Splats) -> None:
-    """Write binary little-endian .ply; degree 0 has no f_rest."""
+@dataclass(frozen=True)
+class Drawing:
+    """How splats are meant to be drawn, which their layout cannot say; a comment in the header of our own files does.
+
+    `blend`: colours mix as "display" values or as "light"; `background` (red, green, blue) lies behind them; `up` is up.
+    """
+
+    blend: str
+    background: tuple[float, ...]
+    up: tuple[float, ...]
+
+    @property
+    def comment(self) -> str:
+        parts = {"blend": self.blend, "background": _listed(self.background), "up": _listed(self.up)}
+        return " ".join((_MARK, *(f"{name}={value}" for name, value in parts.items())))
+
+
+def _listed(values: tuple[float, ...]) -> str:
+    return ",".join(f"{value:.6g}" for value in values)
+
+
+def read_drawing(path: Path | str) -> Drawing | None:
+    """What a .ply says of it; None for those of other tools."""
+    for comment in read_comments(Path(path)):
+        if comment.startswith(f"{_MARK} "):
+            parts = dict(word.split("=", 1) for word in comment.split()[1:] if "=" in word)
+            try:
+                numbers = [tuple(float(value) for value in parts[name].split(",")) for name in ("background", "up")]
+                sound = parts["blend"] in ("display", "light") and all(
+                    len(three) == 3 and np.isfinite(three).all() for three in numbers
+                )
+            except (KeyError, ValueError):
+                sound = False
+            if not sound or min(numbers[0]) < 0 or max(numbers[0]) > 1 or not np.any(numbers[1]):
+                raise ValueError(f"{path}: its header does not say how to draw it: {comment:.80}")
+            return Drawing(parts["blend"], *numbers)
+    return None
+
+
+def write_splats(path: Path | str, splats: Splats, drawing: Drawing | None = None) -> None:
+    """Write binary little-endian .ply; degree 0 has no f_rest. `drawing` becomes a comment, which other tools pass over."""
     columns: list[tuple[str, np.ndarray]] = [(axis, splats.means[:, i]) for i, axis in enumerate("xyz")]
     columns += [(f"n{axis}", np.zeros(len(splats))) for axis in "xyz"]
     columns += [(f"f_dc_{i}", splats.harmonics[:, 0, i]) for i in range(3)]
@@ -69,7 +109,7 @@ def write_splats(path: Path | str, splats: Splats) -> None:
     table = np.empty(len(splats), dtype=[(name, "<f4") for name, _ in columns])
     for name, values in columns:
         table[name] = values
-    write_vertices(Path(path), table)
+    write_vertices(Path(path), table, [] if drawing is None else [drawing.comment])
 
 
 def read_splats(path: Path | str) -> Splats:

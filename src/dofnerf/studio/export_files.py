@@ -13,7 +13,7 @@ import torch
 from dofnerf.pictures import write_image, write_json, write_map
 from dofnerf.pictures.files import to_bytes
 from dofnerf.render.splats.model import SplatModel
-from dofnerf.scenes import Points, Splats, Viewpoint, plain_stems, write_splats
+from dofnerf.scenes import Drawing, Points, Splats, Viewpoint, plain_stems, write_splats
 from dofnerf.scenes.export import plain_lens
 from dofnerf.scenes.guard import read_json
 from dofnerf.scenes.ply import write_ply
@@ -59,10 +59,13 @@ def write_scene(path: Path, subject: Subject) -> str:
     """The splats, or what the training views see as points; returns what it is in words."""
     if isinstance(subject.model, SplatModel):
         arrays = [tensor.detach().cpu().numpy() for tensor in subject.model.gaussians]
-        write_splats(path, Splats(*arrays))
-        grey = ",".join(f"{value:.3f}" for value in subject.model.background.tolist())
-        how = f"dofnerf render {path} --up 0,1,0 --blend light --background {grey}"
-        return f"{len(arrays[0]):,} splats, which mix as light (tools that mix display values show them darker): {how}"
+        ups = [view.camera.camera_to_world[:, 1] for view in subject.views]
+        up = np.mean(ups, axis=0) if ups else np.array(subject.up)
+        blend = "display" if subject.flat else "light"
+        background = tuple(subject.model.background.clamp(0, 1).tolist())
+        write_splats(path, Splats(*arrays), Drawing(blend, background, tuple((up / np.linalg.norm(up)).tolist())))
+        darker = "" if subject.flat else ", which mix as light: tools that mix display values show them darker"
+        return f"{len(arrays[0]):,} splats{darker}"
     if not subject.views:
         raise ValueError(f"{subject.source}: the run has no cameras.json, whose views would give its points; train it again")
     points = seen_points(subject)

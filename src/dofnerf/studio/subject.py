@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 import tyro
 
-from dofnerf.scenes import Lens, Splats, Viewpoint, read_cameras, read_splats
+from dofnerf.scenes import Drawing, Lens, Splats, Viewpoint, read_cameras, read_drawing, read_splats
 from dofnerf.studio.numbers import vector
 
 if TYPE_CHECKING:
@@ -19,18 +19,23 @@ if TYPE_CHECKING:
     from dofnerf.render import Model
 
 LIGHT = 2.2  # of pictures that say nothing about it
+_UP = (0.0, -1.0, 0.0)  # in 3D Gaussian Splatting
 
 
 @dataclass(frozen=True)
 class SplatFileConfig:
     """How the splats of a .ply file are drawn; a run knows that of itself."""
 
-    blend: Annotated[Literal["display", "light"] | None, tyro.conf.arg(help_behavior_hint="(default: display)")] = None
+    blend: Annotated[
+        Literal["display", "light"] | None, tyro.conf.arg(help_behavior_hint="(default: display, or what the file says)")
+    ] = None
     """How the colours of a .ply's splats mix: as display values, as in the tools that most files come from, or as light, as in
     splats trained by dofnerf."""
     antialiased: bool = False
     """The .ply was trained antialiased (Mip-Splatting; gsplat and nerfstudio call it so)."""
-    background: Annotated[str | None, tyro.conf.arg(metavar="R,G,B", help_behavior_hint="(default: 0,0,0)")] = None
+    background: Annotated[
+        str | None, tyro.conf.arg(metavar="R,G,B", help_behavior_hint="(default: 0,0,0, or what the file says)")
+    ] = None
     """What lies behind a .ply's splats: red, green, blue from 0 to 1."""
 
     def check(self, for_file: bool) -> None:
@@ -60,6 +65,7 @@ class Subject:
     size: tuple[int, int] | None = None
     splats: Splats | None = None
     flat: bool = False
+    up: tuple[float, ...] = _UP
 
 
 def is_splat_file(source: Path) -> bool:
@@ -81,11 +87,13 @@ def open_file(path: Path, config: SplatFileConfig, device: str) -> Subject:
 
     arrays = splats.means, splats.log_scales, splats.rotations, splats.opacities, splats.harmonics
     gaussians = Gaussians(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
-    style = Style(light=LIGHT if config.blend == "light" else 1.0, antialiased=config.antialiased)
-    background = torch.tensor(vector("--background", config.background or "0,0,0"), dtype=torch.float32)
+    drawing = read_drawing(path) or Drawing("display", (0.0, 0.0, 0.0), _UP)
+    style = Style(light=LIGHT if (config.blend or drawing.blend) == "light" else 1.0, antialiased=config.antialiased)
+    behind = drawing.background if config.background is None else vector("--background", config.background)
+    background = torch.tensor(behind, dtype=torch.float32)
     model = SplatModel(gaussians, style, background).to(device)
     words = f"{path}, {len(splats):,} splats, harmonics of degree {splats.degree}"
-    return Subject(path, model, words, splats=splats, flat=style.light == 1)
+    return Subject(path, model, words, splats=splats, flat=style.light == 1, up=drawing.up)
 
 
 def open_run(path: Path, device: str) -> Subject:

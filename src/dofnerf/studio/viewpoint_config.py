@@ -41,7 +41,9 @@ class ViewpointConfig:
     """Where the camera stands, in scene units."""
     look_at: Annotated[str | None, tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(default: the splats' middle)")] = None
     """The point in the middle of the picture, in scene units."""
-    up: Annotated[str | None, tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(default: 0,-1,0; a run's own)")] = None
+    up: Annotated[
+        str | None, tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(default: 0,-1,0; a run's own; what a file says)")
+    ] = None
     """Which way is up; 3D Gaussian Splatting has y down. Exports of nerfstudio have 0,0,1, splats trained here 0,1,0."""
     fov: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 50; a run's own)")] = None
     """Horizontal field of view in degrees, for a camera placed by --eye, --look-at or automatically."""
@@ -146,7 +148,7 @@ class ViewpointConfig:
             size, fov = (first.width, first.height), math.degrees(2 * math.atan(0.5 * first.width / first.fx))
             up = np.mean([view.camera.camera_to_world[:, 1] for view in subject.views], axis=0)
         else:
-            size, fov, up = subject.size or SIZE, FOV, np.array([0.0, -1.0, 0.0])
+            size, fov, up = subject.size or SIZE, FOV, np.array(subject.up)
         width = self.width or (round(size[0] * self.height / size[1]) if self.height else size[0])
         height = self.height or max(1, round(size[1] * width / size[0]))
         fov = self.fov or fov
