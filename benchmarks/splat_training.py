@@ -98,8 +98,9 @@ def main() -> None:
     if given.photos:
         config = shortened(preset("fast"), 3 * given.steps / preset("fast").steps.total)
         third = replace(config.steps, pinhole_steps=given.steps, lens_steps=given.steps, lens_ray_steps=given.steps)
+        quick = replace(config.lens, search=False)  # which takes long, and holds small pictures only
         field = replace(config.field_config, splats=given.splats)  # type: ignore[type-var]
-        train(enlarged(given.photos, *given.size), replace(config, steps=third, field_config=field))
+        train(enlarged(given.photos, *given.size), replace(config, steps=third, lens=quick, field_config=field))
         held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(f"{given.photos} photos, {given.size[0]}×{given.size[1]}, {given.splats} Gaussians: at most {held:.2f} GB")
 

@@ -21,6 +21,7 @@ to it by more than `_OWN`. Between two searches each learns its own.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -32,9 +33,11 @@ from dofnerf.train.data import missed
 
 _COARSE = (7, 9)  # apertures, focuses
 _ROUNDS = 6
+_VOTING = 4  # rounds of the vote: what it finds is a start
 _SMALLEST_BLUR = 0.35  # pixels: from one end of the range to the other, the smallest aperture that is tried
 _WORTH = 0.02  # of the difference to a photo: what a lens must take away
 _OWN = 0.05  # the same, compared with the aperture of all: what one of its own must take away
+_RISES = 1.1  # times the least difference yet: apertures that are wider still are not tried
 BLURS = 0.5  # pixels of blur radius: with less a photo is sharp, and the aperture has almost no gradient
 _IN_FOCUS = 1.2  # pixels of blur radius, in the photo
 _LARGEST = 0.98  # of the largest aperture: beyond, the logit has no slope left
@@ -72,14 +75,15 @@ def search_lens(
     apertures, focuses, groups = lens.aperture.tolist(), lens.focus_disparity.tolist(), lens.groups.tolist()
     blurs = (lens.largest_radius >= BLURS).tolist()
 
-    def look(members: list[int], everywhere: bool) -> _Found:
+    def look(members: list[int], now: float, everywhere: bool, rounds: int = _ROUNDS) -> _Found:
         """The best aperture for these photos and the best focus of each."""
-        now, places = apertures[members[0]], {i: focuses[i] for i in members}
+        places, first = {i: focuses[i] for i in members}, 0 if everywhere else 1
         ratio, width = bounds.ratio, bounds.width
-        for turn in range(0 if everywhere else 1, _ROUNDS):
+        for turn in range(first, rounds):
             tried = bounds.apertures(now, ratio if turn else 0) if aperture else [now]
-            around = {i: bounds.focuses(places[i], width if turn else 0) if focus else [places[i]] for i in members}
-            best = [[errors.least(i, one, around[i]) for one in tried] for i in members]
+            lost = {i for i in members if turn == 0 or (turn == first and not blurs[i])}  # whose focus may be anywhere
+            around = {i: bounds.focuses(places[i], 0 if i in lost else width) if focus else [places[i]] for i in members}
+            best = [errors.leasts(i, tried, around[i]) for i in members]
             totals = [sum(error for error, _ in column) for column in zip(*best, strict=True)]
             chosen = totals.index(min(totals))
             now, places = tried[chosen], {i: row[chosen][1] for i, row in zip(members, best, strict=True)}
@@ -92,13 +96,14 @@ def search_lens(
     together = [[i for i, g in enumerate(groups) if g == group] for group in sorted(set(groups))]
     voted = None
     if vote and aperture and len(together) > 1:
-        voted = look(list(range(len(groups))), True)
+        known = sorted(a for a, blur in zip(apertures, blurs, strict=True) if blur)
+        middle = known[len(known) // 2] if known else apertures[0]
+        voted = look(list(range(len(groups))), middle, coarse or not known, _VOTING)
         voted = voted if worth(voted) else None
     for members in together:
-        found = look(members, coarse or (aperture and not any(blurs[i] for i in members)))
+        found = look(members, apertures[members[0]], coarse or (aperture and not any(blurs[i] for i in members)))
         if aperture and not worth(found):
-            middle = (bounds.low + bounds.high) / 2
-            places = {i: middle if focus else focuses[i] for i in members}
+            places = {i: (bounds.low + bounds.high) / 2 if focus else focuses[i] for i in members}
             error = sum(errors.of(i, 0.0, 0.0) for i in members)
             found = _Found(min(found.aperture, bounds.smallest), places, error)
         if voted is not None:
@@ -134,9 +139,21 @@ class _Errors:
             self.known[key] = float(missed(to_display(blurred, self.light), view.photo).abs().mean())
         return self.known[key]
 
-    def least(self, photo: int, aperture: float, focuses: list[float]) -> tuple[float, float]:
-        """(error, focus disparity) of the best focus at an aperture."""
-        return min(((self.of(photo, aperture, focus), focus) for focus in focuses), key=lambda pair: pair[0])
+    def leasts(self, photo: int, apertures: list[float], focuses: list[float]) -> list[tuple[float, float]]:
+        """(error, focus disparity) of the best focus at each aperture. Errors fall and then rise with the aperture: the widest,
+        which take longest to draw, are not looked at where errors rise already, and count as the last that was."""
+        found: list[tuple[float, float]] = []
+        best, at, rises = math.inf, 0.0, math.inf
+        for aperture in apertures:
+            if aperture > rises:
+                found.append(found[-1])
+                continue
+            found.append(min(((self.of(photo, aperture, focus), focus) for focus in focuses), key=lambda pair: pair[0]))
+            if found[-1][0] < best:
+                best, at = found[-1][0], aperture
+            elif aperture > at and found[-1][0] > _RISES * best:
+                rises = min(rises, aperture)
+        return found
 
 
 @dataclass(frozen=True)
