@@ -1,9 +1,13 @@
 """Who may import whom: the order of docs/design.md, held by reading the source."""
 
 import ast
+import importlib
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[1] / "src" / "dofnerf"
+BENCHMARKS = sorted((Path(__file__).parents[1] / "benchmarks").glob("*.py"))
 GROUND = {"pictures", "camera", "kernels"}
 MAY_IMPORT = {
     "pictures": set(),
@@ -43,3 +47,14 @@ def test_import_order():
         wrong += [f"{path.name} of {part} imports {other}" for other in _parts_imported(path)
                   if other != part and other not in MAY_IMPORT[part]]  # fmt: skip
     assert not wrong, wrong
+
+
+@pytest.mark.parametrize("path", BENCHMARKS, ids=[path.stem for path in BENCHMARKS])
+def test_what_benchmarks_ask_of_the_package_is_there(path):
+    """They take long, so no test runs them; but they must not rot unseen."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dofnerf":
+            module = importlib.import_module(node.module)
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")
