@@ -106,7 +106,7 @@ def test_a_stopped_experiment_goes_on_with_what_is_missing(bench, room, tmp_path
     ("name", "flags", "lines"),
     [
         ("dsnerf", [], 3), ("sharp", [], 2), ("ablation", [], 4), ("lens", [], 4), ("volume", [], 1), ("cost", [], 2),
-        ("design", [], 12),
+        ("design", [], 13),
     ],
 )  # fmt: skip
 def test_every_experiment_comes_to_its_end(name, flags, lines, room, tmp_path, capsys):
@@ -145,11 +145,11 @@ def test_design_changes_one_thing_at_a_time_and_leaves_held_out_views_alone(room
     monkeypatch.setattr(choice, "preset", lambda name, field: config((2, 2, 0), field))
     chosen = SceneChoice(str(room))
     plan = EXPERIMENTS["design"].plan(choice.Choice((chosen,), {chosen: scenes.load(room)}, ("hash",)))
-    assert len({json.dumps(cell.plain()["config"], sort_keys=True) for cell in plan}) == len(plan) == 12
+    assert len({json.dumps(cell.plain()["config"], sort_keys=True) for cell in plan}) == len(plan) == 13
     scene, whole = plan[0].scene.load(), scenes.load(room)
     assert set(scene.test) <= set(whole.train) and not set(scene.train) & (set(whole.test) | set(scene.test))
     lines = design.choices_of("splat", plan[0].config.steps)
-    assert len(lines) == 14 and lines[design.PRESET] == {}
+    assert len(lines) == 15 and lines[design.PRESET] == {}
 
 
 def test_several_seeds_and_fields_are_cells_of_their_own(room):

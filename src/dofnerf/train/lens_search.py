@@ -15,8 +15,8 @@ looks everywhere again.
 
 In doubt, one aperture for all. What a single photo tells early, of a field that is still blurred, is little: a wider lens
 focused elsewhere looks almost the same, and a photo focused far, whose near things are plain, looks as if it had no lens. So
-all photos vote for one aperture, and a photo (or a group that shares an aperture) takes it unless another, or none, is nearer
-to it by more than `_OWN`. Between two searches each learns its own.
+all photos vote for one aperture, and a photo takes it unless another, or none, is nearer to it by more than `_OWN`. From then on
+each learns its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from dofnerf.train.data import missed
 
 _COARSE = (7, 9)  # apertures, focuses
 _ROUNDS = 6
-_VOTING = 4  # rounds of the vote: what it finds is a start
 _SMALLEST_BLUR = 0.35  # pixels: from one end of the range to the other, the smallest aperture that is tried
 _WORTH = 0.02  # of the difference to a photo: what a lens must take away
 _OWN = 0.05  # the same, compared with the aperture of all: what one of its own must take away
@@ -69,20 +68,19 @@ def search_lens(
     """Set the lens's values to the best found; one of the two stays as it is if it is not to be learned.
 
     Without `coarse` the search keeps to the neighbourhood of what the lens holds, unless that blurs nothing. Photos may `vote`
-    for one aperture.
+    for one aperture, unless it is known which of them share one.
     """
     bounds, errors = Bounds.of(lens), _Errors(views, light)
     apertures, focuses, groups = lens.aperture.tolist(), lens.focus_disparity.tolist(), lens.groups.tolist()
     blurs = (lens.largest_radius >= BLURS).tolist()
 
-    def look(members: list[int], now: float, everywhere: bool, rounds: int = _ROUNDS) -> _Found:
+    def look(members: list[int], everywhere: bool) -> _Found:
         """The best aperture for these photos and the best focus of each."""
-        places, first = {i: focuses[i] for i in members}, 0 if everywhere else 1
+        now, places = apertures[members[0]], {i: focuses[i] for i in members}
         ratio, width = bounds.ratio, bounds.width
-        for turn in range(first, rounds):
+        for turn in range(0 if everywhere else 1, _ROUNDS):
             tried = bounds.apertures(now, ratio if turn else 0) if aperture else [now]
-            lost = {i for i in members if turn == 0 or (turn == first and not blurs[i])}  # whose focus may be anywhere
-            around = {i: bounds.focuses(places[i], 0 if i in lost else width) if focus else [places[i]] for i in members}
+            around = {i: bounds.focuses(places[i], width if turn else 0) if focus else [places[i]] for i in members}
             best = [errors.leasts(i, tried, around[i]) for i in members]
             totals = [sum(error for error, _ in column) for column in zip(*best, strict=True)]
             chosen = totals.index(min(totals))
@@ -95,13 +93,11 @@ def search_lens(
 
     together = [[i for i, g in enumerate(groups) if g == group] for group in sorted(set(groups))]
     voted = None
-    if vote and aperture and len(together) > 1:
-        known = sorted(a for a, blur in zip(apertures, blurs, strict=True) if blur)
-        middle = known[len(known) // 2] if known else apertures[0]
-        voted = look(list(range(len(groups))), middle, coarse or not known, _VOTING)
+    if vote and aperture and 1 < len(together) == len(groups):
+        voted = look(list(range(len(groups))), True)
         voted = voted if worth(voted) else None
     for members in together:
-        found = look(members, apertures[members[0]], coarse or (aperture and not any(blurs[i] for i in members)))
+        found = look(members, coarse or (aperture and not any(blurs[i] for i in members)))
         if aperture and not worth(found):
             places = {i: (bounds.low + bounds.high) / 2 if focus else focuses[i] for i in members}
             error = sum(errors.of(i, 0.0, 0.0) for i in members)

@@ -21,13 +21,13 @@ LENS: Choices = {
     PRESET: {},
     "no search (constants, then gradients)": {"lens": {"search": False}},
     "no search, rate 5e-4 (the paper's)": {"lens": {"search": False, "lens_rate": 5e-4}},
-    "search once, no re-fits": {"lens": {"refits": ()}},
     "photos do not vote for one aperture": {"lens": {"vote": False}},
     "search only, no gradients": {"lens": {"lens_rate": 1e-9}},
     "momentum moves all photos": {"lens": {"only_sampled": False}},
     "one aperture for all": {"lens": {"share_aperture": "all"}},
 }
 VOLUMETRIC: Choices = {
+    "search once, no re-fits": {"lens": {"refits": ()}},
     "nothing extra in focus": {"lens": {"in_focus": 0.0}},
     "no sparse depth": {"rates": {"depth_weight": 0.0}},
     "no loss against fog": {"rates": {"spread_weight": 0.0}},
@@ -41,6 +41,7 @@ def splat(steps: StepsConfig) -> Choices:
     both = steps.lens_steps + steps.lens_ray_steps
     return {
         "picture scattered by its depth, as the paper does": {"field_config": {"blur": "scatter"}},
+        "a second search after a tenth of the steps": {"lens": {"refits": (0.1,)}},
         "lens never in parts": {"steps": {"lens_steps": both, "lens_ray_steps": 0}},
         "8 parts instead of 4": {"steps": {"lens_points": 8}},
         "before the lens, blurred detail counts as much as sharp": {"lens": {"sharp_first": False}},
