@@ -15,8 +15,8 @@ looks everywhere again.
 
 In doubt, one aperture for all. What a single photo tells early, of a field that is still blurred, is little: a wider lens
 focused elsewhere looks almost the same, and a photo focused far, whose near things are plain, looks as if it had no lens. So
-all photos vote for one aperture, and a photo takes it unless another, or none, is nearer to it by more than `_OWN`. From then on
-each learns its own.
+all photos vote for one aperture, and a photo takes it unless another, or none, is nearer to it by more than `_OWN`. From then
+on each learns its own.
 """
 
 from __future__ import annotations
