@@ -5,7 +5,7 @@ const canvas = $("picture");
 const { width, height } = SCENE;
 const lens = { aperture: SCENE.aperture, focus: SCENE.focus, blades: SCENE.blades, rotation: SCENE.rotation };
 const PULL = 500; // milliseconds of a focus pull
-const QUALITY = [[64, 1], [32, 1], [32, 2], [20, 2], [16, 4], [10, 6]]; // while it moves: taps, and pixels of the picture in one of the canvas
+const QUALITY = [[64, 1], [32, 1], [32, 2], [20, 2], [16, 4], [10, 6], [8, 9]]; // while it moves: taps, and pixels of the picture in one of the canvas
 const RESTING = 144, STRIPS = 12;
 const FAR = Math.min(SCENE.far, ...SCENE.layers.map(({ low }) => low)); // all that can be clicked on
 const NEAR = Math.max(SCENE.near, ...SCENE.layers.map(({ high }) => high));
@@ -154,6 +154,7 @@ function ask() {
 // The fine picture, a strip at a time, so that a slow machine stays quick to answer.
 function refine(strip) {
   last = null;
+  if (strip === 0) keep(); // not while it moves: browsers take only so many addresses a second
   if (canvas.width !== width || canvas.height !== height) draw(QUALITY.at(-1)[0], 1); // a canvas that gets another size is black
   const first = Math.floor((height * strip) / STRIPS), end = Math.floor((height * (strip + 1)) / STRIPS);
   gl.enable(gl.SCISSOR_TEST);
@@ -170,7 +171,6 @@ function move(smoothly) {
   document.body.dataset.state = "moving";
   pull = smoothly ? { from: focus, since: performance.now() } : pull;
   show();
-  keep();
   ask();
 }
 
