@@ -73,6 +73,20 @@ def test_a_photo_that_clearly_has_another_lens_keeps_it():
     assert lens.aperture.detach().numpy()[[0, 4]] == pytest.approx(9.0, rel=0.2)
 
 
+def test_shallow_and_sharp_photos_in_turn_each_keep_what_they_have():
+    """The paper's Fig. 9: no aperture in between, which would be wrong for all."""
+    seen = []
+    for i, view in enumerate(views(scene(6, size=(30, 36), test=()))):
+        field = to_display(
+            scatter(to_linear(view.sharp, 2.2), torch.full_like(view.disparity, 0.8), light=1), 2.2
+        )  # not sharp yet
+        seen.append(SmallView(field, view.disparity, view.sharp if i % 2 else view.photo, 1.0))
+    lens = lens_of(6)
+    search_lens(lens, seen)
+    assert bool((lens.largest_radius[1::2] < BLURS).all())
+    assert bool((lens.aperture[::2] > 5).all())
+
+
 def test_sharp_photos_get_no_lens_though_blur_helps_a_noisy_field_a_little(monkeypatch):
     world = scene(3, size=(30, 36), test=())
     dice = torch.Generator().manual_seed(0)

@@ -15,8 +15,8 @@ looks everywhere again.
 
 In doubt, one aperture for all. What a single photo tells early, of a field that is still blurred, is little: a wider lens
 focused elsewhere looks almost the same, and a photo focused far, whose near things are plain, looks as if it had no lens. So
-all photos vote for one aperture, and a photo takes it unless another, or none, is nearer to it by more than `_OWN`. From then
-on each learns its own.
+all photos whose lens is worth it vote for one aperture. They take it, unless their own is nearer by more than `_OWN`; and so do
+those without a lens, unless it takes them away from their photo by more than `_WORTH`. From then on each learns its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COARSE = (7, 9)  # apertures, focuses
 _ROUNDS = 6
 _SMALLEST_BLUR = 0.35  # pixels: from one end of the range to the other, the smallest aperture that is tried
 _WORTH = 0.02  # of the difference to a photo: what a lens must take away
-_OWN = 0.05  # the same, compared with the aperture of all: what one of its own must take away
+_OWN = 0.05  # of the difference that the aperture of all leaves: what one of its own must take away
 _RISES = 1.1  # times the least difference yet: apertures that are wider still are not tried
 BLURS = 0.5  # pixels of blur radius: with less a photo is sharp, and the aperture has almost no gradient
 _IN_FOCUS = 1.2  # pixels of blur radius, in the photo
@@ -74,12 +74,12 @@ def search_lens(
     apertures, focuses, groups = lens.aperture.tolist(), lens.focus_disparity.tolist(), lens.groups.tolist()
     blurs = (lens.largest_radius >= BLURS).tolist()
 
-    def look(members: list[int], everywhere: bool) -> _Found:
-        """The best aperture for these photos and the best focus of each."""
-        now, places = apertures[members[0]], {i: focuses[i] for i in members}
+    def look(members: list[int], everywhere: bool, given: float | None = None) -> _Found:
+        """The best aperture for these photos, unless it is given, and the best focus of each."""
+        now, places = apertures[members[0]] if given is None else given, {i: focuses[i] for i in members}
         ratio, width = bounds.ratio, bounds.width
         for turn in range(0 if everywhere else 1, _ROUNDS):
-            tried = bounds.apertures(now, ratio if turn else 0) if aperture else [now]
+            tried = bounds.apertures(now, ratio if turn else 0) if aperture and given is None else [now]
             around = {i: bounds.focuses(places[i], width if turn else 0) if focus else [places[i]] for i in members}
             best = [errors.leasts(i, tried, around[i]) for i in members]
             totals = [sum(error for error, _ in column) for column in zip(*best, strict=True)]
@@ -88,26 +88,28 @@ def search_lens(
             ratio, width = ratio**0.5, width / 2
         return _Found(now, places, sum(errors.of(i, now, places[i]) for i in members))
 
-    def worth(found: _Found) -> bool:
-        return found.error <= (1 - _WORTH) * sum(errors.of(i, 0.0, 0.0) for i in found.focuses)
+    def none(members: list[int]) -> float:
+        return sum(errors.of(i, 0.0, 0.0) for i in members)
 
     together = [[i for i, g in enumerate(groups) if g == group] for group in sorted(set(groups))]
+    own = [look(members, coarse or (aperture and not any(blurs[i] for i in members))) for members in together]
+    sure = [one for one in own if one.error <= (1 - _WORTH) * none(list(one.focuses))]  # whose lens is worth it
     voted = None
-    if vote and aperture and 1 < len(together) == len(groups):
-        voted = look(list(range(len(groups))), True)
-        voted = voted if worth(voted) else None
-    for members in together:
-        found = look(members, coarse or (aperture and not any(blurs[i] for i in members)))
-        if aperture and not worth(found):
-            places = {i: (bounds.low + bounds.high) / 2 if focus else focuses[i] for i in members}
-            error = sum(errors.of(i, 0.0, 0.0) for i in members)
-            found = _Found(min(found.aperture, bounds.smallest), places, error)
+    if vote and aperture and len(together) == len(groups) and len(sure) > 1:
+        voted = look([i for one in sure for i in one.focuses], True).aperture
+    for found in own:
+        members = list(found.focuses)
+        chosen = found
+        if aperture and found not in sure:
+            middle = (bounds.low + bounds.high) / 2 if focus else None
+            places = {i: focuses[i] if middle is None else middle for i in members}
+            chosen = _Found(min(found.aperture, bounds.smallest), places, none(members))
         if voted is not None:
-            error = sum(errors.of(i, voted.aperture, voted.focuses[i]) for i in members)
-            if found.error > (1 - _OWN) * error:
-                found = _Found(voted.aperture, {i: voted.focuses[i] for i in members}, error)
+            others = look(members, True, voted)
+            if others.error < (chosen.error / (1 - _OWN) if found in sure else (1 + _WORTH) * chosen.error):
+                chosen = others
         for i in members:
-            apertures[i], focuses[i] = found.aperture, found.focuses[i]
+            apertures[i], focuses[i] = chosen.aperture, chosen.focuses[i]
     _set(lens, apertures, focuses)
 
 
