@@ -15,8 +15,9 @@ looks everywhere again.
 
 In doubt, one aperture for all. What a single photo tells early, of a field that is still blurred, is little: a wider lens
 focused elsewhere looks almost the same, and a photo focused far, whose near things are plain, looks as if it had no lens. So
-all photos whose lens is worth it vote for one aperture. They take it, unless their own is nearer by more than `_OWN`; and so do
-those without a lens, unless it takes them away from their photo by more than `_WORTH`. From then on each learns its own.
+all photos vote for one aperture, and each takes it unless what it found alone, a lens or none, is nearer to it by more than
+`_OWN`. Where photos without a lens are not a few (shallow and sharp ones in turn, say), only those vote that have one, and
+`_WORTH` will do for the others to refuse it. From then on each learns its own.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _SMALLEST_BLUR = 0.35  # pixels: from one end of the range to the other, the sma
 _WORTH = 0.02  # of the difference to a photo: what a lens must take away
 _OWN = 0.05  # of the difference that the aperture of all leaves: what one of its own must take away
 _RISES = 1.1  # times the least difference yet: apertures that are wider still are not tried
+_MOST = 0.75  # of the photos: if so many have a lens, the others will have one, too
 BLURS = 0.5  # pixels of blur radius: with less a photo is sharp, and the aperture has almost no gradient
 _IN_FOCUS = 1.2  # pixels of blur radius, in the photo
 _LARGEST = 0.98  # of the largest aperture: beyond, the logit has no slope left
@@ -94,9 +96,10 @@ def search_lens(
     together = [[i for i, g in enumerate(groups) if g == group] for group in sorted(set(groups))]
     own = [look(members, coarse or (aperture and not any(blurs[i] for i in members))) for members in together]
     sure = [one for one in own if one.error <= (1 - _WORTH) * none(list(one.focuses))]  # whose lens is worth it
+    most = len(sure) >= _MOST * len(groups)
     voted = None
     if vote and aperture and len(together) == len(groups) and len(sure) > 1:
-        voted = look([i for one in sure for i in one.focuses], True).aperture
+        voted = look([i for one in (own if most else sure) for i in one.focuses], True).aperture
     for found in own:
         members = list(found.focuses)
         chosen = found
@@ -106,8 +109,8 @@ def search_lens(
             chosen = _Found(min(found.aperture, bounds.smallest), places, none(members))
         if voted is not None:
             others = look(members, True, voted)
-            if others.error < (chosen.error / (1 - _OWN) if found in sure else (1 + _WORTH) * chosen.error):
-                chosen = others
+            margin = _OWN if most or found in sure else _WORTH
+            chosen = chosen if chosen.error < (1 - margin) * others.error else others
         for i in members:
             apertures[i], focuses[i] = chosen.aperture, chosen.focuses[i]
     _set(lens, apertures, focuses)
