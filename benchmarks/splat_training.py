@@ -29,7 +29,7 @@ from fields import trainer
 from dofnerf import scenes
 from dofnerf.scenes import Frame, Scene
 from dofnerf.scenes.source import Resized
-from dofnerf.train import Run, preset, shortened, train
+from dofnerf.train import Run, preset, train
 from dofnerf.train.data import training_data
 from dofnerf.train.loop import steps_of
 
@@ -96,7 +96,7 @@ def main() -> None:
     if given.run:
         steps_of_run(given.run, given.rounds)
     if given.photos:
-        config = shortened(preset("fast"), 3 * given.steps / preset("fast").steps.total)
+        config = preset("fast")
         third = replace(config.steps, pinhole_steps=given.steps, lens_steps=given.steps, lens_ray_steps=given.steps)
         quick = replace(config.lens, search=False)  # which takes long, and holds small pictures only
         field = replace(config.field_config, splats=given.splats)  # type: ignore[type-var]

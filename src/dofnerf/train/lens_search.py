@@ -104,8 +104,7 @@ def search_lens(
         members = list(found.focuses)
         chosen = found
         if aperture and found not in sure:
-            middle = (bounds.low + bounds.high) / 2 if focus else None
-            places = {i: focuses[i] if middle is None else middle for i in members}
+            places = {i: (bounds.low + bounds.high) / 2 if focus else focuses[i] for i in members}
             chosen = _Found(min(found.aperture, bounds.smallest), places, none(members))
         if voted is not None:
             others = look(members, True, voted)
