@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from tiny_world import FAR, LENS, NEAR, scene
+from tiny_world import FAR, LENS, NEAR, config, scene
 
 from dofnerf.optics import LearnedLens, scatter, to_display, to_linear
-from dofnerf.train import lens_search
+from dofnerf.train import lens_search, loop, train
 from dofnerf.train.lens_adam import LensAdam
 from dofnerf.train.lens_search import BLURS, SmallView, search_lens
 
@@ -109,6 +109,33 @@ def test_a_photo_without_a_lens_is_looked_at_anew():
     lens = lens_of(2, aperture=0.3)
     search_lens(lens, views(world), coarse=False)
     assert lens.aperture.detach().numpy() == pytest.approx(9.0, rel=0.2)
+
+
+def test_where_only_the_stuck_are_looked_at_the_others_keep_what_they_have_and_have_voted():
+    seen = plain_and_telling(scene(6, size=(30, 36), test=()), 6 * [9.0])
+    lens = lens_of(6, aperture=[8.0, 0.02, 0.02, 8.5, 7.0, 8.0], focus_disparity=[0.4, 0.3, 0.3, 0.2, 0.4, 0.2])
+    before = lens.aperture.detach().clone(), lens.focus_disparity.detach().clone()
+    search_lens(lens, seen, coarse=False, stuck=True)
+    after, kept = (lens.aperture.detach(), lens.focus_disparity.detach()), [0, 3, 4, 5]
+    assert all(torch.allclose(one[kept], other[kept], rtol=1e-4) for one, other in zip(before, after, strict=True))
+    assert float(after[0][1]) == pytest.approx(8.0, rel=1e-3)  # it shows one flat colour: the median of the others
+    assert float(after[0][2]) == pytest.approx(9.0, rel=0.2)  # it tells by itself
+    assert float(after[1][2]) == pytest.approx(1 / NEAR, abs=0.04)
+
+
+@pytest.mark.parametrize("refit_all, stuck, looks", [(True, False, 2), (False, False, 1), (False, True, 2)])
+def test_a_second_search_for_the_stuck_alone_is_skipped_where_none_is(monkeypatch, refit_all, stuck, looks):
+    found = []
+
+    def search(lens, *given):
+        found.append(given)
+        with torch.no_grad():
+            lens.raw_aperture.fill_(0.0)
+            lens.raw_aperture[0] = -9.0 if stuck else 0.0
+
+    monkeypatch.setattr(loop, "search_lens", search)
+    train(scene(4, size=(20, 24), test=()), config((1, 4, 0), refits=(0.5,), refit_all=refit_all, lens_rate=1e-6))
+    assert len(found) == looks and all(given[-1] == (i == 1 and not refit_all) for i, given in enumerate(found))
 
 
 @pytest.mark.parametrize("which", ["aperture", "focus"])

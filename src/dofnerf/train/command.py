@@ -78,6 +78,8 @@ class LensChanges:
     """Where photos start to be focused: 0 at the far end of the disparities, 1 at the near end."""
     refits: Annotated[tuple[float, ...] | None, _AS_PRESET] = None
     """Search again after these shares of the steps with a lens."""
+    refit_all: Switch = None
+    """Search again for all photos, or for those alone for which no lens has been found."""
     lens_rate: Number = None
     """The lens's learning rate, in logits."""
     only_sampled: Switch = None

@@ -76,6 +76,8 @@ class LensLearningConfig:
     """Where photos start to be focused: 0 at the far end of the range of disparities, 1 at the near end."""
     refits: tuple[float, ...] = (0.15, 0.4)
     """Search again after these shares of the steps with a lens."""
+    refit_all: bool = True
+    """Search again for all photos; else for those alone for which no lens has been found."""
     search_width: int = 256
     """Pixels across, at the most, of the pictures that the search compares: half as many as the photos have, or 128."""
     lens_rate: float = 0.01

@@ -66,11 +66,13 @@ def search_lens(
     focus: bool = True,
     coarse: bool = True,
     vote: bool = True,
+    stuck: bool = False,
 ) -> None:
     """Set the lens's values to the best found; one of the two stays as it is if it is not to be learned.
 
     Without `coarse` the search keeps to the neighbourhood of what the lens holds, unless that blurs nothing. Photos may `vote`
-    for one aperture, unless it is known which of them share one.
+    for one aperture, unless it is known which of them share one. If `stuck`, only photos whose lens blurs nothing are looked
+    at: the others keep theirs, and have voted.
     """
     bounds, errors = Bounds.of(lens), _Errors(views, light)
     apertures, focuses, groups = lens.aperture.tolist(), lens.focus_disparity.tolist(), lens.groups.tolist()
@@ -94,11 +96,14 @@ def search_lens(
         return sum(errors.of(i, 0.0, 0.0) for i in members)
 
     together = [[i for i, g in enumerate(groups) if g == group] for group in sorted(set(groups))]
+    voting = vote and aperture and len(together) == len(groups)
+    known = sorted(apertures[i] for i in range(len(groups)) if stuck and blurs[i])
+    together = [members for members in together if not (stuck and any(blurs[i] for i in members))]
     own = [look(members, coarse or (aperture and not any(blurs[i] for i in members))) for members in together]
     sure = [one for one in own if one.error <= (1 - _WORTH) * none(list(one.focuses))]  # whose lens is worth it
-    most = len(sure) >= _MOST * len(groups)
-    voted = None
-    if vote and aperture and len(together) == len(groups) and len(sure) > 1:
+    most = len(sure) + len(known) >= _MOST * len(groups)
+    voted = known[len(known) // 2] if voting and known else None
+    if voting and not known and len(sure) > 1:
         voted = look([i for one in (own if most else sure) for i in one.focuses], True).aperture
     for found in own:
         members = list(found.focuses)

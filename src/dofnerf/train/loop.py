@@ -20,7 +20,7 @@ from torch import Tensor
 from dofnerf.train import checkpoint
 from dofnerf.train.data import TrainingData
 from dofnerf.train.learner import Learner, Standing
-from dofnerf.train.lens_search import SmallView, search_lens, sharp_pixels
+from dofnerf.train.lens_search import BLURS, SmallView, search_lens, sharp_pixels
 from dofnerf.train.methods import NotFinite, Outcome, Steps, method
 from dofnerf.train.workers import ALONE, Workers
 
@@ -129,8 +129,11 @@ def searches(learner: Learner) -> set[int]:
 
 def find_lens(learner: Learner, data: TrainingData, coarse: bool, workers: Workers = ALONE) -> None:
     """Search for every photo's lens with the field as it is now, everywhere or nearby; note where things are."""
-    config, views = learner.config.lens, small_views(learner, data, workers)
-    search_lens(learner.lens, views, config.light, config.learn_aperture, config.learn_focus, coarse, config.vote)
+    config, stuck = learner.config.lens, not (coarse or learner.config.lens.refit_all)
+    if stuck and bool((learner.lens.largest_radius >= BLURS).all()):
+        return
+    views = small_views(learner, data, workers)
+    search_lens(learner.lens, views, config.light, config.learn_aperture, config.learn_focus, coarse, config.vote, stuck)
     for value in learner.lens.parameters():
         workers.same(value.data)
     learner.lens_adam.forget()

@@ -116,7 +116,7 @@ class SplatMethod(Method):
     name, config = "splat", SplatConfig
 
     def preset(self, name: str) -> TrainConfig:
-        lens = LensLearningConfig(lens_rate=0.08, refits=(), in_focus=0.0, max_radius=48.0)  # no patch bounds the blur
+        lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), refit_all=False, in_focus=0.0, max_radius=48.0)
         steps = StepsConfig(160, 640, 800, lens_points=4)
         config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(), field_config=SplatConfig())
         if name == "paper":

@@ -41,7 +41,8 @@ def splat(steps: StepsConfig) -> Choices:
     both = steps.lens_steps + steps.lens_ray_steps
     return {
         "picture scattered by its depth, as the paper does": {"field_config": {"blur": "scatter"}},
-        "a second search after a tenth of the steps": {"lens": {"refits": (0.1,)}},
+        "search once, also where no lens is found": {"lens": {"refits": ()}},
+        "a second search for all photos": {"lens": {"refit_all": True}},
         "lens never in parts": {"steps": {"lens_steps": both, "lens_ray_steps": 0}},
         "8 parts instead of 4": {"steps": {"lens_points": 8}},
         "before the lens, blurred detail counts as much as sharp": {"lens": {"sharp_first": False}},
