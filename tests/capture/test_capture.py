@@ -164,3 +164,33 @@ def test_the_scene_trains(captured, tmp_path):
     scene = scenes.load(captured.out, width=60)
     assert scene.size == (60, 45) and scene.train == tuple(range(COUNT))
     assert scene.frames[1].seen_error.mean() == pytest.approx(captured.scene.frames[1].seen_error.mean() / 4, rel=1e-3)
+
+
+SPOIL = """
+import sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from colmap_child import adjust
+import pycolmap
+model = pycolmap.Reconstruction(sys.argv[2])
+before = len(model.points3D)
+image = next(image for image in model.images.values() if image.has_pose)
+away = image.projection_center() - 40 * image.viewing_direction()
+for key in list(model.points3D)[::20]:
+    model.points3D[key].xyz = away + np.random.default_rng(key).normal(size=3)
+model.update_point_3d_errors()
+spoiled = model.compute_mean_reprojection_error()
+adjust(model, distortion=False)
+print(spoiled, model.compute_mean_reprojection_error(), before, len(model.points3D))
+"""
+
+
+def test_points_that_fit_no_photo_are_dropped_and_do_not_spoil_the_error(captured):
+    """pycolmap must not share a process with Pillow, hence another one."""
+    (model,) = (path.parent for path in captured.out.glob("work/attempt-0/models/0/points3D.bin"))
+    told = subprocess.run(
+        [sys.executable, "-c", SPOIL, str(mapping.CHILD.parent), str(model)], capture_output=True, text=True, check=True
+    )
+    spoiled, error, before, after = (float(word) for word in told.stdout.split()[-4:])
+    assert spoiled > 100 and error < 0.5
+    assert 0.9 * before <= after <= before

@@ -19,6 +19,8 @@ import pycolmap
 
 Task = dict[str, Any]
 _PAIRS_AT_ONCE = 60
+_NOISE = 0.3  # pixels by which features of sharp photos are off
+_FAR_OFF, _FLAT = 4.0, 1.5  # pixels and degrees: pycolmap's own
 _BREATH, _SEEN, _BETTER = 1.15, 40, 0.99  # focal lengths may change so much, with so many points seen, for so much less error
 
 
@@ -134,12 +136,15 @@ def reconstruct(task: Task, speak: Speaker) -> dict[int, Any]:
 def adjust(model: Any, distortion: bool) -> Any:
     """Poses, points and focal lengths (and `distortion`) at their best for all photos together.
 
-    With Cauchy's loss: the features of a blurred photo are often a little off, and squares would listen to them most.
+    With Cauchy's loss: the features of a blurred photo are often a little off, and squares would listen to them most. What it
+    does not listen to may end up anywhere, even behind a camera, and is dropped.
     """
     options = pycolmap.BundleAdjustmentOptions()
     options.refine_extra_params, options.print_summary = distortion, False
     options.ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
+    options.ceres.loss_function_scale = _NOISE
     pycolmap.bundle_adjustment(model, options)
+    pycolmap.ObservationManager(model).filter_all_points3D(_FAR_OFF, _FLAT)
     model.update_point_3d_errors()
     return model
 
