@@ -1,4 +1,4 @@
-"""Is the sharp render sharper than each photo, where that photo is blurred? For runs on real photos, of which no sharp ones exist.
+"""Is the sharp render sharper than each photo, where that photo is blurred? For real photos, of which there are no sharp ones.
 
     python benchmarks/sharper.py RUN SCENE --width 390
     python benchmarks/sharper.py RUN SCENE --width 390 --picture crops.jpg --views 0 9 16
@@ -73,7 +73,7 @@ def main() -> None:
     blurred, focused = (np.array(gains[k::2]) for k in (0, 1))
     there = blurred[~np.isnan(blurred)]
     print(
-        f"sharper than the photo where it is blurred: {int((there > 1).sum())} of {len(there)} photos that are blurred anywhere, "
+        f"sharper than the photo where it is blurred: {int((there > 1).sum())} of {len(there)} photos that are blurred, "
         f"by {np.median(there):.2f}× (median; least {there.min():.2f}×); where it is in focus {np.nanmedian(focused):.2f}×"
     )
     if given.picture:
