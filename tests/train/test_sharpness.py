@@ -13,7 +13,7 @@ def test_the_sharp_half_of_a_photo_counts_more():
     left, right = noise.copy(), noise.copy()
     left[:, 40:], right[:, :40] = soft[:, 40:], soft[:, :40]
     weights = local_sharpness(torch.from_numpy(np.stack([left, right])).float())
-    assert weights.shape == (2, 40, 80) and abs(float(weights.mean()) - 1) < 1e-5
+    assert weights.shape == (2, 40, 80) and float(weights.max()) == 1
     assert (weights[0, :, :30] > 20 * weights[1, :, :30]).all() and (weights[1, :, 50:] > 20 * weights[0, :, 50:]).all()
 
 
