@@ -30,7 +30,7 @@ class CaptureConfig:
     """A folder of photos (JPEG, PNG, TIFF, HEIC) of one still scene, or a video (MP4)."""
     out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-scene in the current folder)")] = None
     """The scene's folder: transforms.json, images, points.ply, and a sheet of the photos."""
-    options: CaptureOptions = dataclasses.field(default_factory=CaptureOptions)
+    capture: CaptureOptions = dataclasses.field(default_factory=CaptureOptions)
 
 
 def default_out(photos: Path, what: str) -> Path:
@@ -42,7 +42,7 @@ def run(config: CaptureConfig) -> Scene:
     """Capture as the config says; returns the scene."""
     out = config.out or default_out(config.photos, "scene")
     with Display() as display:
-        scene = capture(config.photos, out, config.options, display)
+        scene = capture(config.photos, out, config.capture, display)
     print(f"scene    {scene.describe()}")
     for note in scene.notes[:1]:
         print(f"         {note}")

@@ -60,12 +60,12 @@ class RunConfig:
     """Share of the preset's training steps: less is quicker, and worse."""
     view: bool = False
     """Open the viewer at the end, where it is installed."""
-    options: CaptureOptions = dataclasses.field(default_factory=CaptureOptions)
+    capture: CaptureOptions = dataclasses.field(default_factory=CaptureOptions)
 
     def check(self, out: Path) -> None:
         """Refuse what could not work, before anything is made."""
         check_folder("--out", out)
-        self.options.check()
+        self.capture.check()
         check_share(self.steps)
         if self.width is not None and self.width < 16:
             raise ValueError(f"--width {self.width}: expected 16 pixels or more")
@@ -106,7 +106,7 @@ def _scene_of(config: RunConfig, out: Path) -> Path:
     except ValueError:
         pass  # a folder of photos, then
     with Display() as display:
-        capture(config.photos, out / SCENE, config.options, display)
+        capture(config.photos, out / SCENE, config.capture, display)
     return out / SCENE
 
 
