@@ -9,6 +9,7 @@ from PIL import Image, ImageFilter
 from small_photos import save_photo
 
 from dofnerf.capture import photos as photos_module
+from dofnerf.capture.assembly import ScaleBy
 from dofnerf.capture.attempts import LADDER
 from dofnerf.capture.groups import group_photos
 from dofnerf.capture.listing import list_files
@@ -231,3 +232,17 @@ def test_without_a_terminal_each_step_leaves_one_line(capsys):
         display.report("features", 3, 3)
         display.say("nothing")
     assert capsys.readouterr().err == ""
+
+
+def test_names_of_digits_are_names_before_they_are_numbers():
+    files = [f"{i:04d}.jpg" for i in range(1, 22)]
+    assert ScaleBy.parse("0001,0009,0.4").find(files) == (0, 8)
+    assert ScaleBy.parse("0001.jpg,12,0.4").find(files) == (0, 12)
+    assert ScaleBy.parse("0,0009,0.4").words(files) == "0001.jpg and 0009.jpg were taken 0.4 m apart"
+
+
+def test_photos_are_listed_in_the_order_of_their_numbers(tmp_path):
+    for name in ("IMG_10.jpg", "IMG_2.jpg", "IMG_1.jpg", "a.png", "12.jpg", "9.jpg"):
+        (tmp_path / name).write_bytes(b"")
+    names = [path.name for path in list_files(tmp_path).photos]
+    assert names == ["9.jpg", "12.jpg", "IMG_1.jpg", "IMG_2.jpg", "IMG_10.jpg", "a.png"]

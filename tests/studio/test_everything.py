@@ -64,6 +64,29 @@ def test_stages_run_once_and_in_order(captures, later, tmp_path, capsys):
     assert f"--out {out}: was begun with another --width; give another --out" in capsys.readouterr().err
 
 
+def test_a_trained_runs_scene_is_not_changed_under_it(captures, later, tmp_path, capsys, monkeypatch):
+    photos, all_of_it = tmp_path / "photos", ["--out", str(tmp_path / "all"), "--width", "20"]
+    photos.mkdir()
+    assert main(["run", str(photos), *all_of_it]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(everything, "capture", lambda *_: pytest.fail("the scene was touched"))
+    assert main(["run", str(photos), *all_of_it, "--scale-by", "0,1,0.5", "--hold-every", "5"]) == 2
+    assert "was begun with another --scale-by, --hold-every; give another --out" in capsys.readouterr().err
+
+
+def test_a_scene_takes_no_flags_of_capture(captures, tmp_path, capsys):
+    scenes.write_transforms(scene(), tmp_path / "place")
+    assert main(["run", str(tmp_path / "place"), "--out", str(tmp_path / "all"), "--scale-by", "0,1,2"]) == 2
+    assert "a scene that has poses already; --scale-by: only for photos that have none" in capsys.readouterr().err
+    assert not (tmp_path / "all").exists()
+
+
+def test_demo_is_the_scene_in_the_package(captures, later, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "demo", "--out", "all", "--width", "24"]) == 0
+    assert captures == [] and Run.load("all/run").setting.size[0] == 24
+
+
 def test_a_scene_needs_no_capture_and_leaves_a_report_and_a_page(captures, tmp_path, capsys):
     scenes.write_transforms(scene(), tmp_path / "place v1.2")  # what looks like a suffix is none
     assert main(["run", str(tmp_path / "place v1.2"), "--out", str(tmp_path / "all")]) == 0

@@ -122,7 +122,7 @@ def test_a_folder_in_use_is_left_alone(whole, tmp_path):
         train(scene(), config(), out=whole.folder)
     with pytest.raises(ValueError, match=r"another pinhole_steps \(4, now 5\)"):
         train(scene(), config((5, 4, 3)), out=whole.folder, resume=True)
-    with pytest.raises(ValueError, match="another photos"):
+    with pytest.raises(ValueError, match="the scene has changed since the run was started: photos"):
         train(scene(count=6), config(), out=whole.folder, resume=True)
     (tmp_path / "letter.txt").write_text("mine")
     with pytest.raises(ValueError, match="something else"):

@@ -11,9 +11,12 @@ from tiny_world import QUIET, config, scene
 
 from dofnerf import scenes
 from dofnerf.pictures import write_image
+from dofnerf.scenes.exif import Exif
 from dofnerf.scenes.source import PictureFile
 from dofnerf.train import train
 from dofnerf.train.data import aperture_groups, f_numbers
+from dofnerf.train.learner import starting_lens
+from dofnerf.train.setting import Setting
 
 F_NUMBER = 0x829D
 NAMED = (1.8, 4.0, None, 1.8, 4.0)  # photo 3 is held out
@@ -82,3 +85,18 @@ def test_an_f_number_of_nothing_is_none(folder):
     world = scenes.load(folder, hold_out=(3,))
     assert f_numbers(world)[0] is None
     assert len(set(aperture_groups(world, "exif"))) == 3
+
+
+def test_the_subjects_distance_is_where_focus_starts_once_metres_are_known():
+    world = scene()
+    frames = tuple(
+        replace(frame, exif=Exif(subject_distance=(1.2, None, 4.0, 2.0, 400.0)[i])) for i, frame in enumerate(world.frames)
+    )
+    world = replace(world, frames=frames, metres=0.5, train=(0, 1, 2, 4), test=(3,))
+    setting = Setting.of(world, config())
+    assert setting.focuses == (0.5 / 1.2, None, 0.5 / 4, 0.5 / 400)
+    far, near = setting.disparities
+    start = starting_lens(setting, config().lens).focus_disparity.tolist()
+    assert start[0] == pytest.approx(0.5 / 1.2) and start[1] == pytest.approx((far + near) / 2, rel=1e-3)
+    assert start[3] == pytest.approx(far + 0.02 * (near - far), rel=1e-3)  # kept within the scene's range
+    assert Setting.of(replace(world, metres=None), config()).focuses == ()

@@ -41,6 +41,11 @@ class ScaleBy:
             raise ValueError(f"--scale-by: {self.one} and {self.other} are one photo; name two")
         return one, other
 
+    def words(self, files: Sequence[str]) -> str:
+        """Which two were meant."""
+        one, other = (files[number] for number in self.find(files))
+        return f"{one} and {other} were taken {self.metres:g} m apart"
+
     @classmethod
     def parse(cls, text: str) -> ScaleBy:
         """From "A,B,METRES"."""
@@ -56,13 +61,11 @@ class ScaleBy:
 
 
 def _number_of(which: str, files: Sequence[str]) -> int:
-    if which in files:
-        return files.index(which)
+    for names in (list(files), [Path(file).stem for file in files]):
+        if which in names:
+            return names.index(which)
     if which.isdecimal() and int(which) < len(files):
         return int(which)
-    stems = [Path(file).stem for file in files]
-    if which in stems and not which.isdecimal():
-        return stems.index(which)
     raise ValueError(
         f"--scale-by: there is no photo {which}; name two by their file names, or their numbers from 0 to {len(files) - 1}"
     )

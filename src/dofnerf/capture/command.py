@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -46,5 +47,5 @@ def run(config: CaptureConfig) -> Scene:
     print(f"scene    {scene.describe()}")
     for note in scene.notes[:1]:
         print(f"         {note}")
-    print(f"wrote    {out}; the photos are on {out / SHEET}; next: dofnerf train {out}")
+    print(f"wrote    {out}; the photos are on {out / SHEET}; next: dofnerf train {shlex.quote(str(out))}")
     return scene

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ DEVELOP = "develop them to JPEG or TIFF first (the camera's software, darktable 
 
 @dataclass(frozen=True)
 class Listing:
-    """`photos` and `videos` by sorted name, and `warnings` about files that cannot be used."""
+    """`photos` and `videos` in the order of their names and numbers, and `warnings` about files that cannot be used."""
 
     photos: tuple[Path, ...]
     videos: tuple[Path, ...]
@@ -31,16 +32,24 @@ def list_files(source: Path) -> Listing:
         raise FileNotFoundError(f"{source}: there is no such folder or video")
     if source.is_file():
         return _single(source)
-    files = sorted(path for path in source.iterdir() if path.is_file() and not path.name.startswith("."))
+    files = sorted((path for path in source.iterdir() if path.is_file() and not path.name.startswith(".")), key=_natural)
     photos = [path for path in files if path.suffix.lower() in PHOTO_SUFFIXES]
-    videos = [path for path in files if path.suffix.lower() in VIDEOS]
+    taken = {path.stem.lower() for path in photos}
+    films = [path for path in files if path.suffix.lower() in VIDEOS]
+    videos = [path for path in films if path.stem.lower() not in taken]  # a telephone's photo may come with a moment of film
     raw = [path for path in files if path.suffix.lower() in RAW]
-    developed = {path.stem.lower() for path in photos}
-    lonely = [path for path in raw if path.stem.lower() not in developed]
+    lonely = [path for path in raw if path.stem.lower() not in taken]
     if not photos and not videos:
         raise ValueError(_nothing(source, files, raw))
-    words = f"{len(lonely)} RAW files are left out, such as {lonely[0].name}; {DEVELOP}" if lonely else ""
-    return Listing(tuple(photos), tuple(videos), (words,) if words else ())
+    words = [f"{len(lonely)} RAW files are left out, such as {lonely[0].name}; {DEVELOP}"] if lonely else []
+    if len(videos) < len(films):
+        words.append(f"{len(films) - len(videos)} videos are left out, because there are photos of the same names")
+    return Listing(tuple(photos), tuple(videos), tuple(words))
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """IMG_2 before IMG_10: by the numbers in a name, which is the order in which photos were taken."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", path.name)]
 
 
 def _single(source: Path) -> Listing:

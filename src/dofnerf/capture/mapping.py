@@ -67,10 +67,14 @@ class Job:
     stage: Callable[[bool], Staged]
 
 
-def map_photos(job: Job, attempts: int, report: Report, say: Callable[[str], None]) -> Mapped:
-    """Try until all photos are registered, at most so many `attempts`; the best, by photos and then by error."""
+def expect_pycolmap() -> None:
+    """Refuse to begin without it."""
     if importlib.util.find_spec("pycolmap") is None:  # looks for it without importing it
         raise ValueError("pycolmap is not installed: pip install 'dofnerf[capture]'")
+
+
+def map_photos(job: Job, attempts: int, report: Report, say: Callable[[str], None]) -> Mapped:
+    """Try until all photos are registered, at most so many `attempts`; the best, by photos and then by error."""
     best: Mapped | None = None
     for number, attempt in enumerate(LADDER[:attempts]):
         if best is not None:

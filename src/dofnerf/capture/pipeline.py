@@ -17,8 +17,8 @@ from PIL import Image
 
 from dofnerf.capture.assembly import ScaleBy, assemble, coloured, scaled_by, split
 from dofnerf.capture.groups import group_photos
-from dofnerf.capture.listing import list_files
-from dofnerf.capture.mapping import FULL, Job, Mapped, Staged, map_photos
+from dofnerf.capture.listing import Listing, list_files
+from dofnerf.capture.mapping import FULL, Job, Mapped, Staged, expect_pycolmap, map_photos
 from dofnerf.capture.pairs import EXHAUSTIVE, choose_pairs
 from dofnerf.capture.photos import Photo, fingerprint, prepare, read_headers, working_names
 from dofnerf.capture.progress import Display
@@ -27,11 +27,14 @@ from dofnerf.capture.video import extract_frames
 from dofnerf.pictures import atomic, write_json
 from dofnerf.pictures.outputs import check_folder
 from dofnerf.scenes import Scene, load, write_transforms
-from dofnerf.scenes.export import POINTS
-from dofnerf.scenes.making import claim
+from dofnerf.scenes.export import IMAGES, POINTS
+from dofnerf.scenes.making import claim, content_of
 from dofnerf.scenes.ply import write_ply
 
 RECORD, RESULT, WORK, SHEET = "capture.json", "result.json", "work", "photos.jpg"
+MAKER = "dofnerf capture"
+_FAILED, _WRITTEN = "failed", "written"  # in WORK: no scene came of it; from which model the scene's pictures are
+_HOLD = 9
 _VIDEO = "video-"  # and a number: the folder of its frames in WORK
 FEWEST = 3
 _ENLARGE, _SMALL = 3.0, 380_000  # small photos are enlarged for the features, up to so many times and so many pixels
@@ -53,7 +56,7 @@ class CaptureOptions:
     """How many times to try, with ever more tolerant settings, while photos lack a pose: 1 to 4."""
     exhaustive: int = EXHAUSTIVE
     """Up to so many photos, each is compared with each; beyond, with those beside it and those that look alike."""
-    hold_every: int = 9
+    hold_every: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 9, or as the scene has it already)")] = None
     """Hold every n-th photo out of training, to test with; 0 for none."""
     keep_work: bool = False
     """Keep the folder work (copies, features, matches, models) when all is done."""
@@ -66,7 +69,7 @@ class CaptureOptions:
             raise ValueError(f"--attempts {self.attempts}: expected 1 to 4")
         if self.every is not None and self.every < 1:
             raise ValueError(f"--every {self.every}: expected 1 or more frames")
-        if self.hold_every < 0 or self.hold_every == 1:
+        if self.hold_every is not None and (self.hold_every < 0 or self.hold_every == 1):
             raise ValueError(f"--hold-every {self.hold_every}: expected 0, or 2 or more")
 
 
@@ -90,19 +93,23 @@ def _capture(source: Path, out: Path, options: CaptureOptions, display: Display)
     if scale is not None and not listing.videos:
         scale.find([path.name for path in listing.photos])
     settings = _settings(options) | {"photos": fingerprint([*listing.photos, *listing.videos])}
+    work = out / WORK
+    if (work / _FAILED).is_file() and _begun_with(out / RECORD) != content_of(MAKER, settings):
+        shutil.rmtree(work, ignore_errors=True)  # those photos gave no scene: the folder is free for others
+        (out / RECORD).unlink(missing_ok=True)
+        (out / SHEET).unlink(missing_ok=True)
     begun = (out / RECORD).exists()
-    claim(out, RECORD, source if source.is_dir() else None, "dofnerf capture", settings)
+    claim(out, RECORD, source if source.is_dir() else None, MAKER, settings)
     if (out / RESULT).is_file():
         return _finished(out, options, scale, display)
     for warning in listing.warnings:
         display.say(warning)
-    work = out / WORK
-    paths = [*listing.photos]
     try:
-        for number, video in enumerate(listing.videos):
-            report = lambda done, total, name=video.name: display.report(f"video {name}", done, total)  # noqa: E731
-            paths += extract_frames(video, work / f"{_VIDEO}{number}", options.every, report)
+        expect_pycolmap()
+        frames, spoiled = _frames(listing, work, options, display)
+        paths = [*listing.photos, *frames]
         photos, left_out = _prepared(source, paths, work, options, display)
+        left_out = spoiled | left_out
     except ValueError:  # there is nothing to go on with, so the folder is free for other photos or flags
         if not begun:
             shutil.rmtree(work, ignore_errors=True)
@@ -115,27 +122,35 @@ def _capture(source: Path, out: Path, options: CaptureOptions, display: Display)
     _judge(source, out, photos, mapped, left_out)
     if mapped.models > 1:
         display.say(f"the photos fall into {mapped.models} sets that nothing connects; the largest one is used")
-    scene = assemble(mapped.folder, photos, out.resolve().name, options.hold_every)
+    hold_every = _HOLD if options.hold_every is None else options.hold_every
+    scene = assemble(mapped.folder, photos, out.resolve().name, hold_every)
     names = {photo.source: photo.name for photo in photos}
     inputs = [(path.name, names.get(path)) for path in paths]
     if scale is not None:
         scene = scaled_by(scene, scale, inputs)
-    total = len(paths)
+        display.say(f"scale: {scale.words([path.name for path in paths])}")
+    total = len(paths) + len(spoiled)
     scene = replace(scene, notes=_notes(scene, mapped, total, left_out))
     for name, reason in left_out.items():
         display.say(f"left out: {name}: {reason}")
-    _write(scene, out, display)
+    _write(scene, out, display, str(mapped.folder.relative_to(work)))
     write_json(
         out / RESULT,
         {
             "registered": len(scene), "photos": total, "error_pixels": mapped.error, "width": scene.size[0],
             "attempt": mapped.attempt, "points": mapped.points, "left_out": left_out, "inputs": inputs,
-            "scale_by": options.scale_by, "hold_every": options.hold_every,
+            "scale_by": options.scale_by, "hold_every": hold_every,
         },
     )  # fmt: skip
     if not options.keep_work:
         shutil.rmtree(work, ignore_errors=True)
     return load(out)
+
+
+def _begun_with(path: Path) -> Any:
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads(path.read_text(encoding="utf-8"))
+    return None
 
 
 def _settings(options: CaptureOptions) -> dict[str, Any]:
@@ -147,18 +162,36 @@ def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, display
     """The scene that is there; its scale and its held-out photos as they are wanted now. No --scale-by: as they were."""
     scene = load(out)
     result = json.loads((out / RESULT).read_text(encoding="utf-8"))
-    wanted = {"scale_by": options.scale_by or result["scale_by"], "hold_every": options.hold_every}
+    hold_every = result["hold_every"] if options.hold_every is None else options.hold_every
+    wanted = {"scale_by": options.scale_by or result["scale_by"], "hold_every": hold_every}
     if all(result[key] == value for key, value in wanted.items()):
-        display.say(f"{out} is finished already")
+        lost = len(result["left_out"])
+        more = f"; {lost} photos were left out, another --out tries again" if lost else ""
+        display.say(f"{out} is finished already{more}")
         return scene
     display.say(f"{out} is finished already; only its scale and its held-out photos are changed")
-    train, test = split(len(scene), options.hold_every)
+    train, test = split(len(scene), hold_every)
     scene = replace(scene, train=train, test=test)
     if scale is not None:
         scene = scaled_by(scene, scale, result["inputs"])
+        display.say(f"scale: {scale.words([file for file, _ in result['inputs']])}")
     write_transforms(scene, out, resume=True)
     write_json(out / RESULT, result | wanted)
     return load(out)
+
+
+def _frames(listing: Listing, work: Path, options: CaptureOptions, display: Display) -> tuple[list[Path], dict[str, str]]:
+    """Photos from the videos, and why some videos gave none, by name; the only one must give some."""
+    paths, bad = [], {}
+    for number, video in enumerate(listing.videos):
+        report = lambda done, total, name=video.name: display.report(f"video {name}", done, total)  # noqa: E731
+        try:
+            paths += extract_frames(video, work / f"{_VIDEO}{number}", options.every, report)
+        except ValueError as error:
+            if len(listing.photos) + len(listing.videos) == 1:
+                raise
+            bad[video.name] = str(error).removeprefix(f"{video}: ")
+    return paths, bad
 
 
 def _prepared(
@@ -187,7 +220,7 @@ def _expect_space(work: Path, pixels: float) -> None:
         there = there.parent
     free, need = shutil.disk_usage(there).free, int(_BYTES * pixels) - _held(work)
     if free < need:
-        raise OSError(
+        raise ValueError(
             f"{work}: {free >> 20} MB are free on this disk, about {need >> 20} MB are needed; free some, or lower --size"
         )
 
@@ -232,6 +265,7 @@ def _judge(source: Path, out: Path, photos: list[Photo], mapped: Mapped, left_ou
     write_sheet(out / SHEET, photos, left_out, heading)
     if count < FEWEST or count < 0.3 * len(photos):
         best = max(mapped.matches.values(), default=0)
+        (out / WORK / _FAILED).touch()
         together = f"only {count} of {len(photos)} photos fit together" if count else "no photos fit together"
         raise ValueError(
             f"{source}: {together} (at most {best} matches between two); take photos of one still thing, overlapping by half, "
@@ -247,7 +281,12 @@ def _notes(scene: Scene, mapped: Mapped, total: int, left_out: Mapping[str, str]
     return first, *(f"left out: {name}: {reason}" for name, reason in left_out.items())
 
 
-def _write(scene: Scene, out: Path, display: Display) -> None:
+def _write(scene: Scene, out: Path, display: Display, model: str) -> None:
+    made_from = out / WORK / _WRITTEN  # pictures that another model made straight are not of this scene
+    if not made_from.is_file() or made_from.read_text(encoding="utf-8") != model:
+        shutil.rmtree(out / IMAGES, ignore_errors=True)
+        made_from.write_text(model, encoding="utf-8")
+
     def track(steps: Any) -> Any:
         for i in steps:
             yield i

@@ -27,7 +27,7 @@ class PhotoLenses:
     names: tuple[str, ...]
     found: tuple[Lens, ...]
     true: tuple[Lens | None, ...]
-    start: Lens
+    start: Lens | None
     near: float
     far: float
 
@@ -37,8 +37,9 @@ def photo_lenses(run: Run, scene: Scene) -> PhotoLenses | None:
     if not run.has_lens:
         return None
     first = starting_lens(run.setting, run.config.lens)
-    disparity = first.focus_disparity[0].item()
-    start = Lens(first.aperture[0].item(), 1 / disparity if disparity > 0 else math.inf)
+    begun = set(zip(first.aperture.tolist(), first.focus_disparity.tolist(), strict=True))
+    aperture, disparity = next(iter(begun))
+    start = Lens(aperture, 1 / disparity if disparity > 0 else math.inf) if len(begun) == 1 else None
     names, true = zip(*((scene.frames[i].name, scene.lens(i)) for i in scene.train), strict=True)
     if run.config.steps.photos == "sharp":
         true = tuple(lens and PINHOLE for lens in true)

@@ -12,11 +12,17 @@ from dofnerf.pictures.files import to_bytes
 _PAPER, _INK = (24, 24, 26), (235, 235, 235)
 
 
+def _letters() -> str:
+    """The file of a font with most of the world's letters, which matplotlib brings along."""
+    from matplotlib import get_data_path
+
+    return f"{get_data_path()}/fonts/ttf/DejaVuSans.ttf"
+
+
 def contact_sheet(tiles: Sequence[tuple[str, np.ndarray]], columns: int, margin: int = 12, heading: str = "") -> np.ndarray:
     """Pictures (H, W, 3), all of one size, in rows with a caption under each, one line or more → uint8."""
     height, width = tiles[0][1].shape[:2]
-    font = ImageFont.load_default(size=max(12, width // 28))
-    large = ImageFont.load_default(size=max(14, width // 20))
+    font, large = (ImageFont.truetype(_letters(), size) for size in (max(12, width // 28), max(14, width // 20)))
     line = max(12, width // 28) * 1.35
     caption = round(line * max(words.count("\n") + 1 for words, _ in tiles) + 0.85 * line)
     top = round(2.4 * max(14, width // 20)) if heading else 0

@@ -15,7 +15,7 @@ from dofnerf.scenes.ply import write_ply
 from dofnerf.scenes.scene import Lens, Scene
 from dofnerf.scenes.source import Source
 
-POINTS = "points.ply"
+IMAGES, POINTS = "images", "points.ply"
 
 
 def write_transforms(
@@ -60,7 +60,7 @@ def write_transforms(
 
 def _entry(scene: Scene, i: int, name: str, shared: dict[str, float]) -> dict[str, Any]:
     frame = scene.frames[i]
-    entry: dict[str, Any] = {"file_path": f"images/{name}.png"}
+    entry: dict[str, Any] = {"file_path": f"{IMAGES}/{name}.png"}
     for key in ("sharp", "near", "far"):
         source = getattr(frame, key)
         if source is not None:

@@ -21,7 +21,7 @@ def claim(out: Path, record: str, source: Path | None, made_by: str, settings: d
         raise ValueError(f"--out {out}: lies in the source {source}, where nothing is written; choose another folder")
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out}: is a file, not a folder")
-    content = json.loads(json.dumps({"made_by": made_by, "settings": settings}))
+    content = content_of(made_by, settings)
     path = out / record
     if path.exists():
         try:
@@ -37,6 +37,11 @@ def claim(out: Path, record: str, source: Path | None, made_by: str, settings: d
         raise ValueError(f"--out {out}: not empty and not begun by {made_by}; choose another folder")
     else:
         write_json(path, content)
+
+
+def content_of(made_by: str, settings: dict[str, Any]) -> Any:
+    """What the record of a folder with these settings holds, as JSON gives it back."""
+    return json.loads(json.dumps({"made_by": made_by, "settings": settings}))
 
 
 def tracker(label: str, show: bool = True) -> Callable[[Iterable[T]], Iterator[T]]:

@@ -6,8 +6,10 @@ says how far it is, so that this can be stopped anywhere and called again.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -76,9 +78,16 @@ def run(config: RunConfig) -> Run:
     out = config.out or default_out(config.photos, "run")
     config.check(out)
     _say(1, "capture")
+    settings = {"preset": config.preset, "steps": config.steps}
+    for key in ("scale_by", "hold_every"):  # a trained run's scene stays as it is
+        if (value := getattr(config.capture, key)) is not None:
+            settings[key] = value
+    _expect_same(out / RECORD, settings)
     source = _scene_of(config, out)
     width = min(config.width or _WIDTH[config.preset], scenes.load(source).size[0])
-    _expect_same(out / RECORD, {"preset": config.preset, "width": width, "steps": config.steps})
+    _expect_same(out / RECORD, settings | {"width": width})
+    if not (out / RECORD).is_file():
+        write_json(out / RECORD, settings | {"width": width})
     scene = scenes.load(source, width=width)
     print(f"scene    {scene.describe()}", flush=True)
     _say(2, f"train ({config.preset}, {scene.size[0]}×{scene.size[1]} pixels)")
@@ -91,7 +100,7 @@ def run(config: RunConfig) -> Run:
     _try("report", lambda: write_report(ReportConfig(out / RUN)))
     _say(4, "page")
     _try("page", lambda: export(ExportConfig(out / RUN, html=True)))
-    print(f"next     dofnerf view {out / RUN}")
+    print(f"next     dofnerf view {shlex.quote(str(out / RUN))}")
     if config.view:
         _try("viewer", lambda: show(ViewConfig(out / RUN, scene=source)))
     return done
@@ -99,27 +108,32 @@ def run(config: RunConfig) -> Run:
 
 def _scene_of(config: RunConfig, out: Path) -> Path:
     """The scene's folder: captured now, before, or given as it is."""
-    try:
-        if config.photos.is_dir() or (config.photos.exists() and config.photos.suffix == ".json"):
+    given = str(config.photos) == scenes.PACKAGED and not config.photos.exists()
+    if config.photos.is_dir() or (config.photos.exists() and config.photos.suffix == ".json"):
+        with contextlib.suppress(ValueError):  # a folder of photos, then
             scenes.detect(config.photos)
-            return config.photos
-    except ValueError:
-        pass  # a folder of photos, then
+            given = True
+    if given:
+        changed = [name for name, value in vars(config.capture).items() if value != getattr(CaptureOptions(), name)]
+        if changed:
+            flags = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
+            raise ValueError(f"{config.photos}: a scene that has poses already; {flags}: only for photos that have none")
+        return config.photos
     with Display() as display:
         capture(config.photos, out / SCENE, config.capture, display)
     return out / SCENE
 
 
 def _expect_same(path: Path, settings: dict[str, Any]) -> None:
-    """A folder holds one run: refuse another preset, width or number of steps."""
+    """A folder holds one run: refuse another preset, width, number of steps, scale or split."""
     if not path.is_file():
-        write_json(path, settings)
         return
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         raise ValueError(f"{path}: not readable; remove the folder or give another --out") from None
-    differing = [f"--{key}" for key in settings if not isinstance(found, dict) or found.get(key) != settings[key]]
+    found = found if isinstance(found, dict) else {}
+    differing = [f"--{key.replace('_', '-')}" for key in settings if found.get(key) != settings[key]]
     if differing:
         raise ValueError(f"--out {path.parent}: was begun with another {', '.join(differing)}; give another --out")
 

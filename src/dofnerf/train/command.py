@@ -106,6 +106,8 @@ class SplatChanges:
     """Degree of the spherical harmonics by which colour depends on direction: 0, 1 or 2."""
     blur: Annotated[Blur | None, _AS_PRESET] = None
     """gaussian: each Gaussian is blurred by its own depth; scatter: the picture is, as in the paper."""
+    detail: Number = None
+    """Weight of the differences between neighbouring pixels' errors, in photos that have a lens."""
     grow: Switch = None
     """Move Gaussians that are hardly seen to where the error is."""
 

@@ -117,6 +117,15 @@ def exif_apertures(scene: Scene) -> list[float | None]:
     return found
 
 
+def exif_focuses(scene: Scene) -> list[float | None]:
+    """The disparity at which each training photo was focused, by EXIF's distance of the subject; empty if nobody knows."""
+    told = [scene.frames[i].exif for i in scene.train]
+    known = [None if one is None else one.subject_distance for one in told]
+    if scene.metres is None or not any(known):
+        return []
+    return [None if distance is None else scene.metres / distance for distance in known]
+
+
 def aperture_groups(scene: Scene, sharing: Sharing) -> list[int] | None:
     """The number of each training photo's aperture group (LearnedLens's `groups`)."""
     if sharing == "none":

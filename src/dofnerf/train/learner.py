@@ -141,10 +141,12 @@ def starting_lens(setting: Setting, config: LensLearningConfig) -> LearnedLens:
     usual = min(config.start_blur, config.max_radius / 2) / (near - far)
     widest = 0.9 * config.max_radius / (near - far)
     known = setting.apertures or [None] * len(setting.photos)
+    margin = 0.02 * (near - far)
+    middle, focused = far + config.start_focus * (near - far), setting.focuses or [None] * len(setting.photos)
     return LearnedLens(
         len(setting.photos), 1 / near, 1 / far if far else math.inf, config.max_radius, groups=setting.groups,
         aperture=[usual if aperture is None else min(aperture, widest) for aperture in known],
-        focus_disparity=far + config.start_focus * (near - far),
+        focus_disparity=[middle if one is None else min(max(one, far + margin), near - margin) for one in focused],
     )  # fmt: skip
 
 

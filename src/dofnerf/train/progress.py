@@ -8,6 +8,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+from rich.table import Column
 
 from dofnerf.train.learner import Learner
 
@@ -20,8 +21,8 @@ class Progress:
     def __init__(self, total: int, quiet: bool = False) -> None:
         console = Console(stderr=True)
         columns = (
-            TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[words]}"),
-            TimeRemainingColumn(),
+            TextColumn("{task.description:<9}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn(),
+            TextColumn("{task.fields[words]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
         )  # fmt: skip
         self.quiet = quiet
         self.bar = Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
@@ -33,7 +34,7 @@ class Progress:
         if step % _EVERY and step != steps.total:
             return
         stage = steps.stage_of(step - 1)
-        words = f"{speed:,.0f} rays/s  PSNR {psnr:.2f}"
+        words = f"PSNR {psnr:.2f}  {speed:,.0f} rays/s"
         if stage != "pinhole":
             aperture, focus = learner.lens.aperture.detach(), learner.lens.focus_depth.detach()
             words += f"  aperture {aperture.min():.3g}–{aperture.max():.3g}  focus {focus.min():.3g}–{focus.max():.3g}"

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from dofnerf.rays import Space, choose_space
 from dofnerf.scenes import Scene
 from dofnerf.train.config import TrainConfig
-from dofnerf.train.data import aperture_groups, exif_apertures, f_numbers
+from dofnerf.train.data import aperture_groups, exif_apertures, exif_focuses, f_numbers
 
 
 @dataclass(frozen=True)
 class Setting:
     """Per training photo: `photos` (names), `focal` in pixels, `f_numbers` where EXIF knows, `groups` of shared apertures.
 
-    `disparities` are those of the far and the near end of the scene's depth; `apertures` are where EXIF lets photos start.
+    `disparities` are those of the far and the near end of the scene's depth; `apertures` and `focuses` (as disparities) are
+    where EXIF lets photos start.
     """
 
     scene: str
@@ -26,6 +27,7 @@ class Setting:
     disparities: tuple[float, float]
     space: Space
     apertures: tuple[float | None, ...] = ()
+    focuses: tuple[float | None, ...] = ()
 
     @classmethod
     def of(cls, scene: Scene, config: TrainConfig, space: str = "auto") -> Setting:
@@ -41,4 +43,5 @@ class Setting:
             disparities=(1 / scene.far, 1 / scene.near),
             space=choose_space(cameras, scene.near, scene.far, space),  # type: ignore[arg-type]
             apertures=tuple(exif_apertures(scene)),
+            focuses=tuple(exif_focuses(scene)),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Literal
@@ -95,13 +96,23 @@ def _kept(setting: Setting, config: TrainConfig, device: torch.device, folder: P
     learner = checkpoint.unpack(file.read_bytes(), device, str(file))
     for name, kept, asked in (("setting", learner.setting, setting), ("config", learner.config, config)):
         different = difference(to_plain(kept), to_plain(asked), name)
+        if different and name == "setting":
+            raise ValueError(f"{folder}: the scene has changed since the run was started: {different}; give another --out")
         if different:
             raise ValueError(f"{folder}: the run was started with another {different}; resume it as it was")
     return learner
 
 
 def difference(a: object, b: object, name: str) -> str:
-    """Where two plain values differ first, in words; empty if nowhere."""
+    """Where two plain values differ first, by more than rounding, in words; empty if nowhere."""
     if isinstance(a, dict) and isinstance(b, dict):
         return next((found for key in a | b if (found := difference(a.get(key), b.get(key), key))), "")
-    return "" if a == b else f"{name} ({a!r:.60}, now {b!r:.60})"
+    return "" if _same(a, b) else f"{name} ({a!r:.60}, now {b!r:.60})"
+
+
+def _same(a: object, b: object) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-9)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a == b

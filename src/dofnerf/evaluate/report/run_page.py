@@ -71,6 +71,9 @@ def _head(run: Run, scene: Scene, scores: Scores | None) -> list[str]:
     first = page.paragraph(f"{run.config.field}, {steps} steps in {seconds:.0f} s, {lens}. {len(scene.train)} photos trained.")
     if scores is None:
         return [first, page.paragraph("No view is held out, so there are no figures: train with --hold-every 9 to have them.")]
+    if scores.mean["psnr"] is None:
+        words = "There are no all-in-focus photos of the held-out views, so there are no figures: look at the pictures."
+        return [first, page.paragraph(words)]
     known = [(figures.HEADS[name], figures.words(name, scores.mean[name])) for name in ("psnr", "ssim", "lpips")]
     return [first, page.numbers(known), page.paragraph(f"Means over {len(scores.views)} views that no training has seen.")]
 
@@ -125,7 +128,7 @@ def lens_charts(lenses: PhotoLenses) -> list[str]:
         "learned", [(n, lens.aperture, f"{name}: {lens.aperture:.3g}") for n, name, lens, _ in rows], "var(--accent)"
     )
     true = Series("true", [(n, t.aperture, f"{name}: {t.aperture:.3g}") for n, name, _, t in rows if t], "var(--true)", "rings")
-    begun = Series("start", [(0, start.aperture, "")], "var(--soft)", "level")
+    begun = Series("start", [(0, start.aperture, "")] if start else [], "var(--soft)", "level")
     most = 1.1 * max(y for one in (found, true, begun) for _, y, _ in one.points)
     aperture = Axis("pixels × scene units", 0, most, round_ticks(0, most))
     drawn = [chart("Aperture", photos, aperture, [one for one in (true, found, begun) if one.points])]
@@ -134,7 +137,7 @@ def lens_charts(lenses: PhotoLenses) -> list[str]:
         "learned", [(n, lens.focus_depth, f"{name}: {lens.focus_depth:.3g}") for n, name, lens, _ in rows], "var(--accent)"
     )
     ringed = [(n, t.focus_depth, f"{name}: {t.focus_depth:.3g}") for n, name, _, t in rows if t and t.aperture > 0]
-    begun = Series("start", [(0, start.focus_depth, "")], "var(--soft)", "level")
+    begun = Series("start", [(0, start.focus_depth, "")] if start else [], "var(--soft)", "level")
     parts = [Series("true", ringed, "var(--true)", "rings"), found, begun]
     drawn.append(chart("Focus depth", photos, depth, [one for one in parts if one.points]))
     words = "how wide open each photo's lens was", "how far away each photo was in focus"

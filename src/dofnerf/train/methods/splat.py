@@ -19,6 +19,7 @@ from dofnerf.scenes import Scene
 from dofnerf.scenes.start import starting_points
 from dofnerf.train.config import LensLearningConfig, RatesConfig, Stage, StepsConfig, TrainConfig
 from dofnerf.train.data import TrainingData, missed
+from dofnerf.train.lens_search import BLURS
 from dofnerf.train.methods.base import Group, Method, NotFinite, Outcome, Steps
 from dofnerf.train.methods.growth import Growth
 from dofnerf.train.setting import Setting
@@ -39,6 +40,9 @@ class SplatConfig:
     """Of the spherical harmonics by which colour depends on direction: 0 … 2; switched on one after the other."""
     blur: Blur = "gaussian"
     """Each Gaussian blurred by its own depth, or the picture scattered by its depth, as the paper does."""
+    detail: float = 1.0
+    """Weight of the squared differences between neighbouring pixels' errors, in photos that have a lens: what blur hides learns
+    slowest."""
     grow: bool = True
     """Move Gaussians that are hardly seen to where the error is."""
     place_rate: float = 0.1
@@ -50,8 +54,8 @@ class SplatConfig:
     direction_rate: float = 0.004
 
     def __post_init__(self) -> None:
-        if self.splats < 0 or self.degree not in (0, 1, 2):
-            raise ValueError(f"splats must be 0 or more and degree 0, 1 or 2, found {self.splats} and {self.degree}")
+        if self.splats < 0 or self.degree not in (0, 1, 2) or not self.detail >= 0:
+            raise ValueError(f"splats and detail must be 0 or more and degree 0, 1 or 2, found {self}")
 
     def count(self, size: tuple[int, int]) -> int:
         """Gaussians for photos of `size` (height, width)."""
@@ -91,7 +95,9 @@ class SplatSteps(Steps):
         if not bool(torch.isfinite(error.detach())):
             raise NotFinite("the splats gave a colour that is not a number")
         loss = error
-        if lens is None and self.sharpness is not None:
+        if lens is not None and self.own.detail and float(self.lens.largest_radius[photo].detach()) >= BLURS:
+            loss = error + self.own.detail * (off.diff(dim=0).square().mean() + off.diff(dim=1).square().mean())
+        elif lens is None and self.sharpness is not None:
             loss = (off.square() * self.sharpness[photo][..., None]).mean()
         if self.growth is not None and self.growth.looks(self.at):
             self.model.blame(camera, lens, off.detach().square().sum(-1))

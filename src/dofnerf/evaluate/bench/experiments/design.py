@@ -46,6 +46,7 @@ def splat(steps: StepsConfig) -> Choices:
         "lens never in parts": {"steps": {"lens_steps": both, "lens_ray_steps": 0}},
         "8 parts instead of 4": {"steps": {"lens_points": 8}},
         "before the lens, blurred detail counts as much as sharp": {"lens": {"sharp_first": False}},
+        "detail weighs no more than the rest": {"field_config": {"detail": 0.0}},
         "no growth": {"field_config": {"grow": False}},
         "colour of one harmonic (degree 0)": {"field_config": {"degree": 0}},
         "twice as many Gaussians": {"field_config": {"splats": 40_000}},
