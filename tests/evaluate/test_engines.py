@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from dofnerf.evaluate.bench.conclusions import read_conclusions
 from dofnerf.evaluate.bench.estimate import in_words, seconds_of, slowness
 from dofnerf.evaluate.bench.schedule import Outcomes, work_off
 from dofnerf.evaluate.command import LpipsConfig
+from dofnerf.train import Run
 
 
 @pytest.fixture
@@ -38,6 +40,22 @@ def test_a_killed_process_costs_only_its_cell(cells, tmp_path):
     assert ends == {"room/a": "its worker was lost (signal 9)", "room/b": ""}
     assert read_findings(cells[0], tmp_path) is None
     assert isinstance(read_findings(cells[1], tmp_path)["mean"]["psnr"], float)
+
+
+def test_processes_that_are_told_to_stop_leave_a_checkpoint(cells, tmp_path):
+    endless = replace(cells[0], config=config((100_000, 1, 0), search=False, refits=()))
+    pool = engines.Processes(tmp_path, LpipsConfig(), 1)
+    pool.begin(endless)
+    ((process, _),) = pool.running.values()
+    log = endless.folder(tmp_path) / "run" / "log.txt"
+    for _ in range(1200):
+        if log.is_file() and "step 20 " in log.read_text():
+            break
+        time.sleep(0.05)
+    assert os.getpgid(process.pid) != os.getpgid(0)  # a terminal's Ctrl-C does not reach it a second time
+    pool.end(True)
+    assert process.exitcode == 0 and not pool.running
+    assert Run.load(endless.folder(tmp_path) / "run").learner.standing.step >= 20
 
 
 @pytest.mark.parametrize(("error", "words"), [(RuntimeError("no\nluck"), "RuntimeError: no luck"), (ValueError("x"), "x")])

@@ -24,6 +24,7 @@ Score = float | str
 Reference = Literal["sharp", "photo"]
 Perceptual = Callable[[np.ndarray, np.ndarray], float]
 NO_REFERENCE, NO_LENS, NOWHERE, SMALL = "no reference", "no lens", "nowhere", "too small"
+NO_WEIGHTS = "no weights"  # of LPIPS
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def score_view(
     if truth is not None:
         found |= {"psnr": metrics.psnr(image, truth), "ssim": _ssim(image, truth)}
         small = min(image.shape[:2]) < lpips.SMALLEST
-        found["lpips"] = "no weights" if isinstance(perceptual, str) else SMALL if small else perceptual(image, truth)
+        found["lpips"] = NO_WEIGHTS if isinstance(perceptual, str) else SMALL if small else perceptual(image, truth)
         for where, mask in (("in_focus", focus and focus.mask), ("out_of_focus", focus and ~focus.mask)):
             found[f"psnr_{where}"] = NO_LENS if mask is None else _number(metrics.psnr(image, truth, mask), NOWHERE)
             found[f"ssim_{where}"] = NO_LENS if mask is None else _ssim(image, truth, mask)

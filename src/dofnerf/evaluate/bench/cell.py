@@ -14,6 +14,7 @@ from dofnerf.scenes import PACKAGED, Scene
 from dofnerf.scenes.protocol import Mix
 from dofnerf.synth.folder import fingerprint
 from dofnerf.train import TrainConfig
+from dofnerf.train.folder import CONFIG
 from dofnerf.train.plain import to_plain
 from dofnerf.train.trainer import difference
 
@@ -97,10 +98,26 @@ def read_findings(cell: Cell, out: Path) -> Findings | None:
         return None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{path}: not the result of a cell (damaged); remove it, and the cell is done again") from None
+    if kept.get("scene_files") != cell.scene_files:
+        raise ValueError(
+            f"{path}: the scene has been made anew, or its photos touched, since; give another --out, or remove it"
+        )
     different = difference(kept, cell.plain(), "cell")
     if different:
         raise ValueError(f"{path}: the cell was done with another {different}; give another --out, or remove it")
     return findings
+
+
+def expect_same_run(cell: Cell, out: Path) -> None:
+    """Refuse a cell whose run was begun with other settings, and could not be gone on with."""
+    path = cell.folder(out) / RUN / CONFIG
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))["config"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # not begun, or damaged: training says so
+    different = difference(kept, cell.plain()["config"], "config")
+    if different:
+        raise ValueError(f"{path.parent}: was begun with another {different}; give another --out, or remove it")
 
 
 def write_findings(cell: Cell, out: Path, findings: Findings) -> None:

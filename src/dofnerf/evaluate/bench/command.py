@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import signal
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -99,12 +103,13 @@ def run(config: BenchConfig) -> Conclusions:
     experiment, out = EXPERIMENTS[config.name], config.folder
     choice = choose(config, experiment)
     cells = experiment.plan(choice)
-    done = already_done(cells, out)
+    done = already_done(cells, out, lpips)
     print(f"bench    {experiment.name}: {experiment.about}")
     pixels = {cell.key: _pixels(choice, cell) for cell in cells}
     announce(cells, done, pixels, config.jobs)
     if len(done.found) < len(cells):
-        work_off(cells, out, done, engine(out, lpips, config.jobs, config.ray), pixels)
+        with _ended_as_by_ctrl_c():
+            work_off(cells, out, done, engine(out, lpips, config.jobs, config.ray), pixels)
     concluded = conclude(config, choice, cells, done)
     for table in concluded.tables:
         print(f"\n{table.title}\n\n{markdown_table(table)}")
@@ -116,6 +121,19 @@ def run(config: BenchConfig) -> Conclusions:
             f"{len(done.failed)} of {len(cells)} cells failed; {key}: {words}; the others are done, run it again for these"
         )
     return concluded
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """A polite end (SIGTERM) keeps what Ctrl-C keeps."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def choose(config: BenchConfig, experiment: Experiment) -> Choice:

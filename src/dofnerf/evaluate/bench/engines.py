@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -82,7 +85,8 @@ class Processes:
     def begin(self, cell: Cell) -> None:
         mine, theirs = self.context.Pipe(duplex=False)
         process = self.context.Process(target=_child, args=(theirs, cell, self.out, self.lpips, self.threads), daemon=True)
-        process.start()
+        with _deaf_to_ctrl_c():
+            process.start()
         theirs.close()
         self.running[mine] = process, cell
 
@@ -102,21 +106,49 @@ class Processes:
         return cell, words
 
     def end(self, interrupted: bool) -> None:
-        """Ctrl-C reaches the children too, who then write a checkpoint; whoever takes too long is stopped."""
+        """Ask the children to stop, who then write a checkpoint; whoever takes too long is stopped."""
+        for process, _ in self.running.values():
+            process.terminate()
         until = time.monotonic() + (_PATIENCE if interrupted else 0)
         for process, _ in self.running.values():
             process.join(max(0.0, until - time.monotonic()))
             if process.is_alive():
-                process.terminate()
+                process.kill()
                 process.join()
         self.running.clear()
 
 
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Processes that begin now do not hear Ctrl-C: their parent does, and tells them once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _child(answer: Connection, cell: Cell, out: Path, lpips: LpipsConfig, threads: int) -> None:
+    """Do a cell in a process of its own, which stops with a checkpoint when told to, or when its parent is gone."""
+    if hasattr(os, "setsid"):
+        os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     try:
         answer.send(attempt(cell, out, lpips, threads))
     except KeyboardInterrupt:
-        answer.send("interrupted")
+        with suppress(OSError):
+            answer.send("interrupted")
+
+
+def _follow(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 class Ray:

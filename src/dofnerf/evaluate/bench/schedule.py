@@ -10,9 +10,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from dofnerf.evaluate.bench.cell import Cell, Findings, read_findings
+from dofnerf.evaluate.bench.cell import Cell, Findings, expect_same_run, read_findings
 from dofnerf.evaluate.bench.engines import LOST, Engine
 from dofnerf.evaluate.bench.estimate import in_words, seconds_of, slowness, steps_done
+from dofnerf.evaluate.bench.work import known
+from dofnerf.evaluate.command import LpipsConfig
 
 TRIES = 2  # of a cell whose worker was lost
 _LOOK = 1.0  # seconds between looks at the logs
@@ -26,9 +28,12 @@ class Outcomes:
     failed: dict[str, str] = field(default_factory=dict)
 
 
-def already_done(cells: Sequence[Cell], out: Path) -> Outcomes:
-    """What earlier runs left."""
-    found = {cell.key: read_findings(cell, out) for cell in cells}
+def already_done(cells: Sequence[Cell], out: Path, lpips: LpipsConfig | None = None) -> Outcomes:
+    """What earlier runs left; a cell that was begun otherwise is refused before any other is."""
+    found = {cell.key: known(cell, out, lpips) for cell in cells}
+    for cell in cells:
+        if found[cell.key] is None:
+            expect_same_run(cell, out)
     return Outcomes({key: value for key, value in found.items() if value is not None})
 
 

@@ -16,7 +16,7 @@ from dofnerf.evaluate.bench.step_cost import rendering_cost, training_cost
 from dofnerf.evaluate.command import LpipsConfig
 from dofnerf.evaluate.photo_lenses import photo_lenses
 from dofnerf.evaluate.quality import sharp_view
-from dofnerf.evaluate.scores import score
+from dofnerf.evaluate.scores import NO_WEIGHTS, score
 from dofnerf.pictures import write_image
 from dofnerf.rays import pixel_rays, random_pixels, stack_cameras
 from dofnerf.render import VolumeModel
@@ -32,7 +32,7 @@ NEAR = 0.05  # of the scene's range of disparities
 
 def do_cell(cell: Cell, out: Path, lpips: LpipsConfig, threads: int | None = None) -> Findings:
     """Do it, unless it was done; what it found is kept in its folder. `threads` for torch and our kernels, None: as it is."""
-    before = read_findings(cell, out)
+    before = known(cell, out, lpips)
     if before is not None:
         return before
     if threads is not None:
@@ -48,6 +48,13 @@ def do_cell(cell: Cell, out: Path, lpips: LpipsConfig, threads: int | None = Non
             found["volume"] = weights_along_rays(run, scene)
     write_findings(cell, out, found)
     return found
+
+
+def known(cell: Cell, out: Path, lpips: LpipsConfig | None = None) -> Findings | None:
+    """What a cell found before; None if it is to be done, or to be scored again because there are weights for LPIPS now."""
+    found = read_findings(cell, out)
+    lacks = found is not None and found.get("mean", {}).get("lpips") == NO_WEIGHTS
+    return None if lacks and lpips is not None and not isinstance(lpips.find(), str) else found
 
 
 def scored(run: Run, scene: Scene, lpips: LpipsConfig, folder: Path) -> Findings:

@@ -21,6 +21,7 @@ from dofnerf.train import Run
 from dofnerf.train.folder import LOG
 
 MOST_VIEWS = 8  # whose pictures are on the page
+_AGAINST: dict[Reference, str] = {"sharp": "their all-in-focus photos", "photo": "their photos as they are"}
 _STEP = re.compile(r"^step (\d+)  (.+?)  [\d.]+ s  PSNR ([\d.]+)")
 
 
@@ -50,7 +51,8 @@ def write_run_page(
             image, depth = view.image.clamp(0, 1).cpu().numpy(), depth_picture(view.disparity.cpu().numpy(), far, near)
             shown.append(Seen(i, scene.photo(i), image, depth, scene.sharp(i) if reference == "sharp" else scene.photo(i)))
     scores = gather(run, scene, tuple(views), perceptual) if views else None
-    body = [*_head(run, scene, scores), *_before_after(shown, scene), *_pictures(shown, scene), *_lens(run, scene, scores)]
+    body = [*_head(run, scene, scores, reference), *_before_after(shown, scene)]
+    body += [*_pictures(shown, scene, reference), *_lens(run, scene, scores)]
     body += [*_figures(scores), *_curve(run)]
     body += [
         page.heading("Cameras in space"),
@@ -65,17 +67,21 @@ def write_run_page(
     return scores
 
 
-def _head(run: Run, scene: Scene, scores: Scores | None) -> list[str]:
+def _head(run: Run, scene: Scene, scores: Scores | None, reference: Reference) -> list[str]:
     steps, seconds = run.config.steps.total, run.learner.standing.seconds
     lens = "every photo's lens learned" if run.has_lens else "without a lens"
     first = page.paragraph(f"{run.config.field}, {steps} steps in {seconds:.0f} s, {lens}. {len(scene.train)} photos trained.")
     if scores is None:
         return [first, page.paragraph("No view is held out, so there are no figures: train with --hold-every 9 to have them.")]
-    if scores.mean["psnr"] is None:
+    if not isinstance(scores.mean["psnr"], float):
         words = "There are no all-in-focus photos of the held-out views, so there are no figures: look at the pictures."
         return [first, page.paragraph(words)]
     known = [(figures.HEADS[name], figures.words(name, scores.mean[name])) for name in ("psnr", "ssim", "lpips")]
-    return [first, page.numbers(known), page.paragraph(f"Means over {len(scores.views)} views that no training has seen.")]
+    return [
+        first,
+        page.numbers(known),
+        page.paragraph(f"Means over {len(scores.views)} views that no training has seen, against {_AGAINST[reference]}."),
+    ]
 
 
 def _before_after(shown: list[Seen], scene: Scene) -> list[str]:
@@ -86,9 +92,12 @@ def _before_after(shown: list[Seen], scene: Scene) -> list[str]:
     return [page.heading("Before and after", below), page.slider(("photo", before), ("all in focus", after))]
 
 
-def _pictures(shown: list[Seen], scene: Scene) -> list[str]:
+def _pictures(shown: list[Seen], scene: Scene, reference: Reference) -> list[str]:
     words = "Held-out views" if scene.test else "A view"
-    below = f"Errors from 0 (black) to {ERROR_RANGE:g} (yellow), the paper's range; crops where the photo is most blurred."
+    below = (
+        f"Errors from 0 (black) to {ERROR_RANGE:g} (yellow), the paper's range, against {_AGAINST[reference]}; "
+        "crops where the photo is most blurred."
+    )
     parts = [
         page.heading(
             words,
@@ -99,7 +108,7 @@ def _pictures(shown: list[Seen], scene: Scene) -> list[str]:
         parts.append(page.subheading(f"View {one.number}: {scene.frames[one.number].name}"))
         box = telling_box(one.photo, one.render if one.truth is None or one.truth is one.photo else one.truth)
         named = [("photo", one.photo), ("all in focus", one.render)]
-        named += [("truth", one.truth)] if one.truth is not None else []
+        named += [("truth", one.truth)] if one.truth is not None and reference == "sharp" else []
         whole = [page.figure(image, name) for name, image in named]
         whole += [page.figure(error_map(one.render, one.truth), "error")] if one.truth is not None else []
         whole.append(page.figure(one.depth, "depth: near is bright"))

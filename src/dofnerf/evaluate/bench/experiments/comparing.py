@@ -66,13 +66,23 @@ def comparison_table(choice: Choice, cells: Sequence[Cell], done: Outcomes, titl
             whole = mean_score(values) if not any(isinstance(value, str) for value in values) else NOT_DONE
             rows.append(("**mean**", field, variant, number(whole), *("" for _ in head[4:])))
     seeds = [f"Means over {len(choice.seeds)} seeds."] if len(choice.seeds) > 1 else []
-    return Table(title, tuple(head), tuple(rows), (*seeds, *([PAPERS + "."] if beside else []), *why_missing(cells, done)))
+    notes = (*seeds, *([PAPERS + "."] if beside else []), *own_depths(cells, done), *why_missing(cells, done))
+    return Table(title, tuple(head), tuple(rows), notes)
 
 
 def same_focus(cells: Sequence[Cell], done: Outcomes, scene: str) -> bool:
     """Whether all models of a scene take the same for in focus, by one lens and depth, view by view."""
     found = findings_of(cells, done, scene=scene)
-    return len({tuple(view["focus_by"] for view in one.get("views", ())) for one in found}) <= 1
+    words = {tuple(view["focus_by"] for view in one.get("views", ())) for one in found}
+    return len(words) <= 1 and (len(found) <= 1 or not any("learned" in by for views in words for by in views))
+
+
+def own_depths(cells: Sequence[Cell], done: Outcomes) -> list[str]:
+    """A note, if what is in focus is told by each model's own depth."""
+    views = (view for cell in cells for view in done.found.get(cell.key, {}).get("views", ()))
+    if not any("the run's depth" in view["focus_by"] for view in views):
+        return []
+    return ["What is in focus is told by each model's own depth, so these columns are of slightly different pixels."]
 
 
 def why_missing(cells: Sequence[Cell], done: Outcomes) -> list[str]:

@@ -6,12 +6,13 @@ Some of the *training* photos are held out for it: the scene's own held-out view
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from dofnerf.evaluate.bench.cell import Cell
 from dofnerf.evaluate.bench.choice import Choice, Experiment, all_with_all, changed
 from dofnerf.evaluate.bench.conclusions import Sketch, Table, mean_score, number
-from dofnerf.evaluate.bench.experiments.comparing import findings_of
+from dofnerf.evaluate.bench.experiments.comparing import draw_crops, findings_of
 from dofnerf.evaluate.bench.schedule import Outcomes
 from dofnerf.train import StepsConfig
 
@@ -44,12 +45,12 @@ def splat(steps: StepsConfig) -> Choices:
         "search once, also where no lens is found": {"lens": {"refits": ()}},
         "a second search for all photos": {"lens": {"refit_all": True}},
         "lens never in parts": {"steps": {"lens_steps": both, "lens_ray_steps": 0}},
-        "8 parts instead of 4": {"steps": {"lens_points": 8}},
+        f"{2 * steps.lens_points} parts instead of {steps.lens_points}": {"steps": {"lens_points": 2 * steps.lens_points}},
         "before the lens, blurred detail counts as much as sharp": {"lens": {"sharp_first": False}},
         "detail weighs no more than the rest": {"field_config": {"detail": 0.0}},
         "no growth": {"field_config": {"grow": False}},
         "colour of one harmonic (degree 0)": {"field_config": {"degree": 0}},
-        "twice as many Gaussians": {"field_config": {"splats": 40_000}},
+        "40 000 Gaussians": {"field_config": {"splats": 40_000}},
     }
 
 
@@ -61,7 +62,9 @@ def choices_of(field: str, steps: StepsConfig) -> Choices:
 def _plan(choice: Choice) -> list[Cell]:
     cells = []
     for field in choice.fields:
-        lines = choices_of(field, choice.config(field, 0).steps)
+        preset = choice.config(field, 0)
+        lines = choices_of(field, preset.steps)
+        lines = {name: new for name, new in lines.items() if name == PRESET or changed(preset, new) != preset}
         alone = Choice(choice.scenes, choice.loaded, (field,), choice.preset, choice.steps, choice.seeds)
         cells += all_with_all(alone, {name: partial(changed, changes=new) for name, new in lines.items()}, validation=True)
     return cells
@@ -73,11 +76,12 @@ def _conclude(choice: Choice, cells: list[Cell], done: Outcomes, sketch: Sketch)
         for field in choice.fields:
             rows = []
             lines = list(dict.fromkeys(c.tags["variant"] for c in cells if c.tags["field"] == field))
-            base = None
+            base, values = None, dict[str, float]()
             for line in lines:
                 found = findings_of(cells, done, scene=one.name, field=field, variant=line)
                 psnr, ssim = (mean_score([f["mean"][name] for f in found]) for name in ("psnr", "ssim"))
                 base = psnr if line == PRESET else base
+                values |= {line: psnr} if isinstance(psnr, float) else {}
                 gain = f"{psnr - base:+.2f}" if isinstance(psnr, float) and isinstance(base, float) and line != PRESET else ""
                 lenses = [f["lens"] for f in found if isinstance(f["lens"], dict)]
                 off = [mean_score([lens[name] for lens in lenses]) for name in ("aperture", "focus")]
@@ -86,6 +90,9 @@ def _conclude(choice: Choice, cells: list[Cell], done: Outcomes, sketch: Sketch)
                 rows.append((line, number(psnr, missing="not done"), gain, number(ssim, 4, "not done"), *errors, seconds))
             note = "PSNR on training photos that were held out for choices; seconds by the clock, beside whatever else ran."
             sketch.tables.append(Table(f"{one.name}, {field}: one change at a time", head, tuple(rows), (note,)))
+            worst = min((value, line) for line, value in values.items()) if values else (0.0, PRESET)
+            telling = [cell for cell in cells if cell.tags["field"] == field and cell.tags["variant"] in (PRESET, worst[1])]
+            draw_crops(replace(choice, scenes=(one,), fields=(field,)), telling, done, sketch)
 
 
 DESIGN = Experiment("design", "One line a choice beyond the paper, on and off.", _plan, _conclude, validation=True)

@@ -77,6 +77,13 @@ def _lenses_and_crops(choice: Choice, cells: list[Cell], done: Outcomes, sketch:
     draw_crops(choice, cells, done, sketch, most)
 
 
+def _plan_dsnerf(choice: Choice) -> list[Cell]:
+    for one, scene in choice.loaded.items():
+        if not any(len(scene.visible(i).depth) for i in scene.train):
+            raise ValueError(f"{one.path}: its photos see no sparse points, so there is no depth to learn from")
+    return _plan(choice)
+
+
 def dsnerf_numbers(scene: str, variant: str) -> Numbers | None:
     """Table 3; there is none of an oracle."""
     return paper.DSNERF[scene][variant == OURS] if scene in paper.DSNERF and variant != ORACLE else None
@@ -125,6 +132,11 @@ SHALLOW = Experiment(
     _shallow,
 )
 DSNERF = Experiment(
-    "dsnerf", "The same with depth supervision by sparse points, as in DS-NeRF.", _plan, _dsnerf, ("hash",), ("hash", "dsnerf")
+    "dsnerf",
+    "The same with depth supervision by sparse points, as in DS-NeRF.",
+    _plan_dsnerf,
+    _dsnerf,
+    ("hash",),
+    ("hash", "dsnerf"),
 )
 SHARP = Experiment("sharp", "All-in-focus photos: does it harm to look for a lens?", _plan_sharp, _sharp, sharp_photos=True)
