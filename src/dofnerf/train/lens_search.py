@@ -102,7 +102,7 @@ def search_lens(
     own = [look(members, coarse or (aperture and not any(blurs[i] for i in members))) for members in together]
     sure = [one for one in own if one.error <= (1 - _WORTH) * none(list(one.focuses))]  # whose lens is worth it
     most = len(sure) + len(known) >= _MOST * len(groups)
-    voted = known[len(known) // 2] if voting and known else None
+    voted = known[len(known) // 2] if voting and len(known) > 1 else None
     if voting and not known and len(sure) > 1:
         voted = look([i for one in (own if most else sure) for i in one.focuses], True).aperture
     for found in own:
