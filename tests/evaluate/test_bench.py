@@ -19,10 +19,13 @@ from dofnerf.evaluate.bench.command import BenchConfig, choose
 from dofnerf.evaluate.bench.conclusions import read_conclusions
 from dofnerf.evaluate.bench.experiments import EXPERIMENTS, design
 from dofnerf.evaluate.bench.experiments.comparing import same_focus
+from dofnerf.evaluate.bench.experiments.lens import lenses_of
 from dofnerf.evaluate.bench.experiments.shallow import gap_share
 from dofnerf.evaluate.bench.schedule import Outcomes
 from dofnerf.evaluate.command import LpipsConfig
+from dofnerf.evaluate.photo_lenses import lens_plot
 from dofnerf.evaluate.quality import held_out_psnr
+from dofnerf.evaluate.report.run_page import lens_charts
 from dofnerf.train import Run, pinhole_twin
 
 
@@ -315,3 +318,19 @@ def test_a_page_of_an_experiment_that_is_not_at_its_end(tmp_path, capsys):
     (tmp_path / "results.json").write_text('{"experiment": 3}')
     assert main(["report", str(tmp_path)]) == 2
     assert "results.json" in capsys.readouterr().err
+
+
+def test_lenses_that_start_apart_are_drawn_without_a_start():
+    lens = {"aperture": 3.0, "focus_depth": 2.0}
+    plain = {
+        "start": None,
+        "found": [lens, lens],
+        "true": [None, None],
+        "numbers": [0, 1],
+        "names": ["a", "b"],
+        "near": 1.0,
+        "far": 9.0,
+    }
+    lenses = lenses_of(plain)
+    assert lenses.start is None and lens_plot(lenses, "two photos").shape[2] == 3
+    assert not any(">start<" in drawing for drawing in lens_charts(lenses))

@@ -10,7 +10,7 @@ import numpy as np
 from dofnerf.evaluate.bench.cell import Cell
 from dofnerf.evaluate.bench.choice import Choice, Experiment, all_with_all, folder_name
 from dofnerf.evaluate.bench.conclusions import Sketch, Table
-from dofnerf.evaluate.bench.experiments.comparing import lens_table
+from dofnerf.evaluate.bench.experiments.comparing import draw_crops, lens_table
 from dofnerf.evaluate.bench.schedule import Outcomes
 from dofnerf.evaluate.photo_lenses import PhotoLenses, lens_plot
 from dofnerf.scenes import Lens, Scene
@@ -41,7 +41,6 @@ def lenses_of(plain: dict[str, Any]) -> PhotoLenses:
         return None if value is None else Lens(value["aperture"], value["focus_depth"] or math.inf)
 
     start, found = lens(plain["start"]), [lens(one) for one in plain["found"]]
-    assert start is not None
     true = tuple(lens(one) for one in plain["true"])
     numbers, names = tuple(plain["numbers"]), tuple(plain["names"])
     return PhotoLenses(numbers, names, tuple(one for one in found if one), true, start, plain["near"], plain["far"] or math.inf)
@@ -71,6 +70,7 @@ def _conclude(choice: Choice, cells: list[Cell], done: Outcomes, sketch: Sketch)
     against = lens_table(choice, cells, done)
     if against is not None:
         sketch.tables.append(against)
+    draw_crops(choice, cells, done, sketch)
 
 
 def _summary(lenses: PhotoLenses, chosen: list[int]) -> list[str]:

@@ -7,6 +7,7 @@ import numpy as np
 from dofnerf.evaluate.bench.cell import Cell, Findings
 from dofnerf.evaluate.bench.choice import Choice, Experiment, all_with_all, folder_name
 from dofnerf.evaluate.bench.conclusions import Sketch, Table
+from dofnerf.evaluate.bench.experiments.comparing import draw_crops
 from dofnerf.evaluate.bench.schedule import Outcomes
 
 _INK, _BARS, _LINE = "#333333", "#2b6cb0", "#dd6b20"
@@ -47,6 +48,7 @@ def _conclude(choice: Choice, cells: list[Cell], done: Outcomes, sketch: Sketch)
         "blur puts all. Both are means over the rays. Samples of hash crowd where something is, so many share the light there.",
     )
     sketch.tables.append(Table("K_volume of the samples on 1024 rays (Fig. 3)", head, tuple(rows), notes))
+    draw_crops(choice, cells, done, sketch)
 
 
 def volume_plot(found: Findings, where: str) -> np.ndarray:
