@@ -21,7 +21,7 @@ from scipy.ndimage import uniform_filter
 
 from dofnerf import scenes
 from dofnerf.evaluate.metrics import psnr
-from dofnerf.evaluate.quality import learned_lenses, sharp_view
+from dofnerf.evaluate.quality import learned_lenses
 from dofnerf.pictures import write_image
 from dofnerf.train import Run
 
@@ -58,9 +58,11 @@ def main() -> None:
     print("| photo | blurred | detail there | in focus | detail there | as shot |\n|---|---|---|---|---|---|")
     gains, rows = [], {}
     for number, (i, lens) in enumerate(zip(scene.train, learned_lenses(run), strict=True)):
-        camera, photo, sharp = scene.camera(i), scene.photo(i), sharp_view(run, scene, i)
+        camera, photo = scene.camera(i), scene.photo(i)
+        view = run.render(camera)
+        sharp = view.image.clamp(0, 1).numpy()
         shot = run.render(camera, lens.aperture, lens.focus_depth).image.clamp(0, 1).numpy()
-        radius = np.abs(lens.coc_radius(1 / np.maximum(run.render(camera).disparity.numpy(), 1e-6)))
+        radius = np.abs(lens.coc_radius(1 / np.maximum(view.disparity.numpy(), 1e-6)))
         words = [scene.frames[i].name]
         for where in (radius > BLURRED, radius < IN_FOCUS):
             enough = where.mean() > FEWEST

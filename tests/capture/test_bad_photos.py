@@ -33,6 +33,13 @@ def touch(folder, *names, content=b"nothing"):
     return folder
 
 
+def no_luck(monkeypatch, folder):
+    """All goes well until pycolmap, which fails."""
+    (folder / "child.py").write_text("raise RuntimeError('no luck')")
+    monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(mapping, "CHILD", folder / "child.py")
+
+
 def cut_off(folder):
     photos(folder, 4)
     for i in (1, 2):
@@ -124,26 +131,21 @@ def test_bad_places_to_write(tmp_path, capsys, monkeypatch):
 def test_a_disk_that_is_too_small(tmp_path, capsys, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9, 1000))
-    monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: name)
-    monkeypatch.setattr(mapping, "CHILD", tmp_path / "child.py")
-    (tmp_path / "child.py").write_text("raise RuntimeError('no luck')")
+    no_luck(monkeypatch, tmp_path)
     assert "0 MB are free on this disk, about 0 MB are needed" in complaint(capsys, photos(tmp_path / "a", 3), tmp_path / "out")
     assert "0 MB are free" in complaint(capsys, tmp_path / "a", tmp_path / "out", "--size", "200")  # as it advises
     monkeypatch.undo()
-    monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: name)
-    monkeypatch.setattr(mapping, "CHILD", tmp_path / "child.py")
+    no_luck(monkeypatch, tmp_path)
     assert "no luck" in complaint(capsys, tmp_path / "a", tmp_path / "out")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9, 1000))
-    held = tmp_path / "out/work/features.db"  # what is there already needs no more room
+    held = tmp_path / "out" / "work" / "features.db"  # what is there already needs no more room
     held.write_bytes(bytes(9 * 3 * 80 * 96))
     assert "no luck" in complaint(capsys, tmp_path / "a", tmp_path / "out")
 
 
 @pytest.mark.parametrize("few", [lambda at: photos(at, 2), cut_off])
 def test_more_photos_after_too_few(few, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: name)
-    monkeypatch.setattr(mapping, "CHILD", tmp_path / "child.py")
-    (tmp_path / "child.py").write_text("raise RuntimeError('no luck')")
+    no_luck(monkeypatch, tmp_path)
     source = few(tmp_path / "a")
     assert "2 usable photos" in complaint(capsys, source, tmp_path / "out")
     photos(source, 5)
@@ -198,9 +200,7 @@ def test_a_bad_video_among_good_photos_is_left_out(tmp_path, capsys, monkeypatch
     (source / "clip.mp4").write_bytes(b"no film")
     (source / "IMG_0.MOV").write_bytes(b"a moment of film beside IMG_0.jpg")
     save_photo(source / "IMG_0.jpg", NOISE[::-1])
-    monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: name)
-    monkeypatch.setattr(mapping, "CHILD", tmp_path / "child.py")
-    (tmp_path / "child.py").write_text("raise RuntimeError('no luck')")
+    no_luck(monkeypatch, tmp_path)
     assert main(["capture", str(source), "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
     assert "no luck" in said and "1 videos are left out, because there are photos of the same names" in said

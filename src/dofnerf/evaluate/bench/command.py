@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import signal
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,7 +15,7 @@ import tyro
 from dofnerf.evaluate.bench.cell import Cell, SceneChoice
 from dofnerf.evaluate.bench.choice import Choice, Experiment
 from dofnerf.evaluate.bench.conclusions import MARKDOWN, Conclusions, Sketch, markdown_table, write_conclusions
-from dofnerf.evaluate.bench.engines import engine
+from dofnerf.evaluate.bench.engines import as_by_ctrl_c, engine, handled
 from dofnerf.evaluate.bench.experiments import EXPERIMENTS
 from dofnerf.evaluate.bench.schedule import Outcomes, already_done, announce, work_off
 from dofnerf.evaluate.command import LpipsConfig
@@ -108,7 +105,7 @@ def run(config: BenchConfig) -> Conclusions:
     pixels = {cell.key: _pixels(choice, cell) for cell in cells}
     announce(cells, done, pixels, config.jobs)
     if len(done.found) < len(cells):
-        with _ended_as_by_ctrl_c():
+        with handled(signal.SIGTERM, as_by_ctrl_c):
             work_off(cells, out, done, engine(out, lpips, config.jobs, config.ray), pixels)
     concluded = conclude(config, choice, cells, done)
     for table in concluded.tables:
@@ -121,19 +118,6 @@ def run(config: BenchConfig) -> Conclusions:
             f"{len(done.failed)} of {len(cells)} cells failed; {key}: {words}; the others are done, run it again for these"
         )
     return concluded
-
-
-@contextmanager
-def _ended_as_by_ctrl_c() -> Iterator[None]:
-    """A polite end (SIGTERM) keeps what Ctrl-C keeps."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def choose(config: BenchConfig, experiment: Experiment) -> Choice:

@@ -85,7 +85,7 @@ class Processes:
     def begin(self, cell: Cell) -> None:
         mine, theirs = self.context.Pipe(duplex=False)
         process = self.context.Process(target=_child, args=(theirs, cell, self.out, self.lpips, self.threads), daemon=True)
-        with _deaf_to_ctrl_c():
+        with handled(signal.SIGINT, signal.SIG_IGN):  # it does not hear Ctrl-C: we do, and tell it once
             process.start()
         theirs.close()
         self.running[mine] = process, cell
@@ -118,17 +118,25 @@ class Processes:
         self.running.clear()
 
 
+Handler = Callable[[int, Any], Any] | signal.Handlers
+
+
 @contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Processes that begin now do not hear Ctrl-C: their parent does, and tells them once."""
+def handled(number: signal.Signals, by: Handler) -> Iterator[None]:
+    """A signal is handled otherwise for a while, where that can be: in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.signal(number, by)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
+
+
+def as_by_ctrl_c(number: int, frame: object) -> None:
+    """A polite end (SIGTERM) keeps what Ctrl-C keeps."""
+    signal.raise_signal(signal.SIGINT)
 
 
 def _child(answer: Connection, cell: Cell, out: Path, lpips: LpipsConfig, threads: int) -> None:
@@ -136,7 +144,7 @@ def _child(answer: Connection, cell: Cell, out: Path, lpips: LpipsConfig, thread
     if hasattr(os, "setsid"):
         os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, as_by_ctrl_c)
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     try:
         answer.send(attempt(cell, out, lpips, threads))

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from dofnerf.evaluate.bench.cell import Cell, Findings, expect_same_run, read_findings
 from dofnerf.evaluate.bench.engines import LOST, Engine
 from dofnerf.evaluate.bench.estimate import in_words, seconds_of, slowness, steps_done
-from dofnerf.evaluate.bench.work import known
+from dofnerf.evaluate.bench.work import lacks_lpips
 from dofnerf.evaluate.command import LpipsConfig
 
 TRIES = 2  # of a cell whose worker was lost
@@ -30,7 +30,10 @@ class Outcomes:
 
 def already_done(cells: Sequence[Cell], out: Path, lpips: LpipsConfig | None = None) -> Outcomes:
     """What earlier runs left; a cell that was begun otherwise is refused before any other is."""
-    found = {cell.key: known(cell, out, lpips) for cell in cells}
+    found = {cell.key: read_findings(cell, out) for cell in cells}
+    lacking = [key for key, value in found.items() if value is not None and lacks_lpips(value)]
+    if lacking and lpips is not None and not isinstance(lpips.find(), str):
+        found |= dict.fromkeys(lacking)  # their runs are done, and only scored again
     for cell in cells:
         if found[cell.key] is None:
             expect_same_run(cell, out)

@@ -32,8 +32,8 @@ NEAR = 0.05  # of the scene's range of disparities
 
 def do_cell(cell: Cell, out: Path, lpips: LpipsConfig, threads: int | None = None) -> Findings:
     """Do it, unless it was done; what it found is kept in its folder. `threads` for torch and our kernels, None: as it is."""
-    before = known(cell, out, lpips)
-    if before is not None:
+    before = read_findings(cell, out)
+    if before is not None and (not lacks_lpips(before) or isinstance(lpips.find(), str)):
         return before
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
@@ -50,11 +50,9 @@ def do_cell(cell: Cell, out: Path, lpips: LpipsConfig, threads: int | None = Non
     return found
 
 
-def known(cell: Cell, out: Path, lpips: LpipsConfig | None = None) -> Findings | None:
-    """What a cell found before; None if it is to be done, or to be scored again because there are weights for LPIPS now."""
-    found = read_findings(cell, out)
-    lacks = found is not None and found.get("mean", {}).get("lpips") == NO_WEIGHTS
-    return None if lacks and lpips is not None and not isinstance(lpips.find(), str) else found
+def lacks_lpips(found: Findings) -> bool:
+    """Whether it was scored without weights of LPIPS: once there are some, it is scored again."""
+    return bool(found.get("mean", {}).get("lpips") == NO_WEIGHTS)
 
 
 def scored(run: Run, scene: Scene, lpips: LpipsConfig, folder: Path) -> Findings:
