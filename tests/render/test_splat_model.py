@@ -1,7 +1,10 @@
 """A scene of Gaussians, sharp and through a lens in three ways."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+import scipy.special
 import torch
 from small_splats import camera, random_gaussians, through_points
 
@@ -92,6 +95,22 @@ def test_parts_of_a_lens_together_are_the_lens(count):
     for squares in ((x * x + radius * radius / 4).mean(), (y * y + radius * radius / 4).mean()):
         assert float(squares) == pytest.approx(0.25, abs=1e-6)
     assert abs((x * y).mean()) < 1e-6
+
+
+def test_the_more_parts_the_more_a_point_is_blurred_to_a_disc():
+    """By what is left of each frequency, averaged over directions and turns: a disc leaves 2 J₁(x) / x."""
+    x = np.linspace(0.3, 12, 80)
+    disc = 2 * scipy.special.j1(x) / x
+    off = []
+    for count in (1, 4, 8, 16, 32, 64):
+        left = np.zeros((len(x), 16), complex)
+        for part in lens_parts(count):
+            for k, turn in enumerate(np.linspace(0, 2 * np.pi, 16, endpoint=False)):
+                away = part.x * np.cos(turn) + part.y * np.sin(turn)
+                left[:, k] += np.exp(-1j * x * away - part.radius**2 * x**2 / 8) / count
+        off.append(float(np.sqrt((np.abs(left - disc[:, None]) ** 2).mean())))
+    assert all(more < 0.75 * fewer for fewer, more in pairwise(off))
+    assert off[0] > 0.08 and off[-1] < 0.005
 
 
 def test_gradients_reach_the_lens_in_every_way():

@@ -9,9 +9,10 @@ from tiny_world import QUIET, scene
 
 from dofnerf.render.splats.model import begin_splats
 from dofnerf.train import Run, preset, train
+from dofnerf.train.data import missed
 from dofnerf.train.folder import RunFolder
 from dofnerf.train.methods.growth import Growth
-from dofnerf.train.methods.splat import SplatConfig
+from dofnerf.train.methods.splat import SplatConfig, price_of_edges
 
 
 def small(steps=(30, 50, 0), **own):
@@ -45,6 +46,27 @@ def test_they_learn_the_scene():
 @pytest.mark.parametrize("own", [{"blur": "scatter"}, {"degree": 0}, {"grow": False}])
 def test_every_way_trains(own):
     assert train(scene(), small((2, 2, 2), **own)).learner.standing.step == 6
+
+
+def test_a_step_is_cheaper_than_a_ramp_and_flat_is_cheapest():
+    """As much rise in one place costs less than spread over many; by how much, from the powers of it."""
+    flat, step, ramp = (torch.zeros(9, 9, 3) for _ in range(3))
+    step[:, 4:] = 0.8
+    ramp += torch.linspace(0, 0.8, 9)[:, None]
+    costs = [float(price_of_edges(image)) for image in (flat, step, ramp)]
+    assert costs == sorted(costs)
+    one = (3 * 0.8**2 + 1e-4) ** 0.2
+    assert costs[1] == pytest.approx((one + 7 * 1e-4**0.2) / 8, rel=1e-5)
+    assert costs[2] == pytest.approx((3 * 0.1**2 + 1e-4) ** 0.2, rel=1e-4)
+    assert float(price_of_edges(step + 1)) == pytest.approx(costs[0])  # what is whiter than white does not show
+
+
+def test_a_photo_that_may_be_cut_off_says_only_this_bright_or_brighter():
+    shown = torch.tensor([1.6, 1.6, 0.9, 1.6], requires_grad=True)
+    off = missed(shown, torch.tensor([1.0, 0.97, 0.97, 0.5]))
+    torch.testing.assert_close(off.detach(), torch.tensor([0.0, 0.03, -0.07, 1.1]))
+    off.sum().backward()
+    assert shown.grad.tolist() == [0, 0, 1, 1]
 
 
 def test_a_stopped_run_ends_as_if_it_had_not(tmp_path, monkeypatch):

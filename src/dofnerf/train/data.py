@@ -20,7 +20,7 @@ from dofnerf.scenes import Scene
 from dofnerf.scenes.exif import read_exif
 from dofnerf.train.config import Sharing
 
-_WHITE = 0.995  # of a photo: cut off there
+_WHITE = 0.95  # of a photo: from there on it may have been cut off at 1, and compressed since
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ def training_data(scene: Scene, photos: str, device: torch.device) -> TrainingDa
 
 
 def missed(shown: Tensor, photo: Tensor) -> Tensor:
-    """shown − photo, but 0 where both are beyond what a photo can tell: its white says only "this bright or brighter"."""
-    return torch.where((photo >= _WHITE) & (shown > photo), 0.0, shown - photo)
+    """shown − photo, as far as a photo can tell: its white says only "this bright or brighter"."""
+    return torch.where(photo >= _WHITE, shown.clamp(max=1.0), shown) - photo
 
 
 def f_numbers(scene: Scene) -> list[float | None]:

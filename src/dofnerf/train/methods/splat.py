@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from dofnerf.optics import LearnedLens
 from dofnerf.render import Model, ViewLens
@@ -27,7 +28,7 @@ from dofnerf.train.sharpness import local_sharpness
 from dofnerf.train.workers import ALONE, Workers
 
 _FEWEST, _MOST = 10_000, 60_000  # Gaussians, unless asked for
-_LEAST = 0.5  # to which share the rates fall of all but places: sizes and colours go on learning to the end
+_POWER, _SOFT = 0.4, 0.01  # of gradients, in `price_of_edges`
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,13 @@ class SplatConfig:
     detail: float = 1.0
     """Weight of the squared differences between neighbouring pixels' errors, in photos that have a lens: what blur hides learns
     slowest."""
+    edges: float = 1e-3
+    """Price of differences between neighbours in the sharp picture of a photo that has a lens, while it is seen in parts: a few
+    strong edges are cheaper than many weak ones (see `price_of_edges`)."""
     grow: bool = True
     """Move Gaussians that are hardly seen to where the error is."""
     place_rate: float = 0.1
-    """Of means, in median sizes of the Gaussians at the start; falls to `rates.decay`."""
+    """Of means, in median sizes of the Gaussians at the start."""
     size_rate: float = 0.04
     turn_rate: float = 0.02
     opacity_rate: float = 0.1
@@ -54,8 +58,8 @@ class SplatConfig:
     direction_rate: float = 0.004
 
     def __post_init__(self) -> None:
-        if self.splats < 0 or self.degree not in (0, 1, 2) or not self.detail >= 0:
-            raise ValueError(f"splats and detail must be 0 or more and degree 0, 1 or 2, found {self}")
+        if self.splats < 0 or self.degree not in (0, 1, 2) or not min(self.detail, self.edges) >= 0:
+            raise ValueError(f"splats, detail and edges must be 0 or more and degree 0, 1 or 2, found {self}")
 
     def count(self, size: tuple[int, int]) -> int:
         """Gaussians for photos of `size` (height, width)."""
@@ -95,8 +99,10 @@ class SplatSteps(Steps):
         if not bool(torch.isfinite(error.detach())):
             raise NotFinite("the splats gave a colour that is not a number")
         loss = error
-        if lens is not None and self.own.detail and float(self.lens.largest_radius[photo].detach()) >= BLURS:
+        if lens is not None and float(self.lens.largest_radius[photo].detach()) >= BLURS:
             loss = error + self.own.detail * (off.diff(dim=0).square().mean() + off.diff(dim=1).square().mean())
+            if self.own.edges and parts > 1:
+                loss = loss + self.own.edges * price_of_edges(self.model.picture(camera, degree=degree).image)
         elif lens is None and self.sharpness is not None:
             loss = (off.square() * self.sharpness[photo][..., None]).mean()
         if self.growth is not None and self.growth.looks(self.at):
@@ -116,6 +122,14 @@ class SplatSteps(Steps):
         return int(self.model.order[self.at % count])
 
 
+def price_of_edges(image: Tensor) -> Tensor:
+    """The mean of |∇|^0.4 over a picture (H, W, 3), all colours together: what pictures of things are like, whose gradients are
+    small almost everywhere and large at a few places. Softened below 0.01, and blind above white."""
+    seen = image.clamp(max=1.0)
+    across, down = seen[:-1].diff(dim=1), seen[:, :-1].diff(dim=0)
+    return ((across.square() + down.square()).sum(-1) + _SOFT**2).pow(_POWER / 2).mean()
+
+
 class SplatMethod(Method):
     """How the trainer knows splats."""
 
@@ -123,12 +137,12 @@ class SplatMethod(Method):
 
     def preset(self, name: str) -> TrainConfig:
         lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), refit_all=False, in_focus=0.0, max_radius=48.0)
-        steps = StepsConfig(160, 640, 800, lens_points=4)
-        config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(), field_config=SplatConfig())
+        steps = StepsConfig(160, 200, 640, lens_points=8)
+        config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(decay=0.1), field_config=SplatConfig())
         if name == "paper":
             raise ValueError("the preset paper is of the fields nerf and dsnerf: splats are not the paper's")
         if name == "best":
-            steps = replace(steps, pinhole_steps=400, lens_steps=1600, lens_ray_steps=6000, lens_points=6)
+            steps = replace(steps, pinhole_steps=200, lens_steps=400, lens_ray_steps=3400, lens_points=12)
             return replace(config, steps=steps)
         return config
 
@@ -156,8 +170,8 @@ class SplatMethod(Method):
         assert isinstance(model, SplatModel) and isinstance(config.field_config, SplatConfig)
         own, total = config.field_config, config.steps.total
 
-        def fall(step: int, least: float) -> float:
-            return max(config.rates.decay ** (step / total), least)
+        def fall(step: int) -> float:
+            return config.rates.decay ** (step / total)
 
         rates = {
             "log_scales": own.size_rate,
@@ -166,9 +180,9 @@ class SplatMethod(Method):
             "base": own.colour_rate,
             "directional": own.direction_rate,
         }
-        places = Group("means", [model.means], lambda step: own.place_rate * float(model.unit) * fall(step, 0.0))
+        places = Group("means", [model.means], lambda step: own.place_rate * float(model.unit) * fall(step))
         others = [
-            Group(name, [getattr(model, name)], lambda step, rate=rate: rate * fall(step, _LEAST))  # type: ignore[misc]
+            Group(name, [getattr(model, name)], lambda step, rate=rate: rate * fall(step))  # type: ignore[misc]
             for name, rate in rates.items()
         ]
         return [places, *others]

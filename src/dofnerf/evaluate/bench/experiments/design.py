@@ -48,6 +48,7 @@ def splat(steps: StepsConfig) -> Choices:
         f"{2 * steps.lens_points} parts instead of {steps.lens_points}": {"steps": {"lens_points": 2 * steps.lens_points}},
         "before the lens, blurred detail counts as much as sharp": {"lens": {"sharp_first": False}},
         "detail weighs no more than the rest": {"field_config": {"detail": 0.0}},
+        "edges cost nothing": {"field_config": {"edges": 0.0}},
         "no growth": {"field_config": {"grow": False}},
         "colour of one harmonic (degree 0)": {"field_config": {"degree": 0}},
         "40 000 Gaussians": {"field_config": {"splats": 40_000}},
