@@ -9,10 +9,10 @@ from tiny_world import QUIET, scene
 
 from dofnerf.render.splats.model import begin_splats
 from dofnerf.train import Run, preset, train
-from dofnerf.train.data import missed
+from dofnerf.train.data import missed, training_data
 from dofnerf.train.folder import RunFolder
 from dofnerf.train.methods.growth import Growth
-from dofnerf.train.methods.splat import SplatConfig, price_of_edges
+from dofnerf.train.methods.splat import SplatConfig, SplatMethod, SplatSteps, price_of_edges
 
 
 def small(steps=(30, 50, 0), **own):
@@ -64,9 +64,48 @@ def test_a_step_is_cheaper_than_a_ramp_and_flat_is_cheapest():
 def test_a_photo_that_may_be_cut_off_says_only_this_bright_or_brighter():
     shown = torch.tensor([1.6, 1.6, 0.9, 1.6], requires_grad=True)
     off = missed(shown, torch.tensor([1.0, 0.97, 0.97, 0.5]))
-    torch.testing.assert_close(off.detach(), torch.tensor([0.0, 0.03, -0.07, 1.1]))
+    torch.testing.assert_close(off.detach(), torch.tensor([0.0, 0.0, -0.07, 1.1]))
     off.sum().backward()
     assert shown.grad.tolist() == [0, 0, 1, 1]
+    bright, dark = torch.tensor([1.5]), torch.tensor([0.7])
+    assert float(missed(dark, torch.tensor([0.97]), (bright + dark) / 2)) == 0  # together they are brighter than white
+    assert float(missed(bright, torch.tensor([0.97]), (bright + dark - 0.4) / 2)) > 0
+
+
+@pytest.mark.parametrize("wrong", [{"edges": -1.0}, {"edges": float("nan")}, {"detail": -1.0}, {"degree": 3}, {"splats": -1}])
+def test_settings_that_cannot_be_are_refused(wrong):
+    with pytest.raises(ValueError, match="0 or more"):
+        SplatConfig(**wrong)
+
+
+def losses_of(stage, **own):
+    """A step's loss without and with a price on edges, and what the price is of."""
+    world, config = scene(), small((2, 2, 2), **own)
+    config = replace(config, lens=replace(config.lens, search=False))  # every photo has the lens that it starts with
+    run = train(world, config)
+    data = training_data(world, "given", torch.device("cpu"))
+    found = []
+    for edges in (0.0, 0.5):
+        one = replace(config, field_config=replace(config.field_config, edges=edges))
+        steps = SplatSteps(data, run.model, run.lens, one)
+        steps.before(0, torch.Generator())
+        found.append(float(steps(stage, torch.Generator().manual_seed(1)).loss.detach()))
+    photo = int(run.model.order[0])
+    return *found, 0.5 * float(price_of_edges(run.model.picture(data.cameras[photo], degree=0).image.detach()))
+
+
+def test_edges_cost_while_the_lens_is_seen_in_parts_and_only_then():
+    free, paid, price = losses_of("lens rays")
+    assert price > 0.01 and paid - free == pytest.approx(price, rel=1e-4)
+    for stage, own in (("pinhole", {}), ("patches", {}), ("lens rays", {"blur": "scatter"})):
+        free, paid, _ = losses_of(stage, **own)
+        assert paid == free
+
+
+def test_all_rates_fall_alike():
+    run = train(scene(), small((2, 2, 2)))
+    whole = SplatMethod().groups(run.model, run.config)
+    assert [group.rate(6) / group.rate(0) for group in whole] == pytest.approx([run.config.rates.decay] * len(whole))
 
 
 def test_a_stopped_run_ends_as_if_it_had_not(tmp_path, monkeypatch):

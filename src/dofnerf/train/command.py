@@ -108,6 +108,8 @@ class SplatChanges:
     """gaussian: each Gaussian is blurred by its own depth; scatter: the picture is, as in the paper."""
     detail: Number = None
     """Weight of the differences between neighbouring pixels' errors, in photos that have a lens."""
+    edges: Number = None
+    """Price of edges in the sharp picture: few strong ones rather than many weak ones."""
     grow: Switch = None
     """Move Gaussians that are hardly seen to where the error is."""
 
@@ -157,7 +159,8 @@ class TrainCommandConfig:
         config = shortened(preset(self.preset, self.field), self.steps)
         if self.gaussians != SplatChanges():
             if not isinstance(config.field_config, SplatConfig):
-                raise ValueError(f"--splats, --degree, --blur and --grow are for --field splat, not {config.field}")
+                flags = "--splats, --degree, --blur, --detail, --edges and --grow"
+                raise ValueError(f"{flags} are for --field splat, not {config.field}")
             config = replace(config, field_config=_changed(config.field_config, self.gaussians))
         return replace(
             config,

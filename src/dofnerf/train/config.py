@@ -115,7 +115,7 @@ class RatesConfig:
     decay: float = 0.05
     """The rate falls exponentially, to this share of itself after `decay_steps`."""
     decay_steps: int = 0
-    """Steps of that fall; 0: the whole run."""
+    """Steps of that fall; 0, and always for splats: the whole run."""
     warmup: int = 50
     """Steps in which the rate rises from nothing."""
     depth_weight: float = 0.0

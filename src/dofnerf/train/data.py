@@ -85,9 +85,11 @@ def training_data(scene: Scene, photos: str, device: torch.device) -> TrainingDa
     )
 
 
-def missed(shown: Tensor, photo: Tensor) -> Tensor:
-    """shown − photo, as far as a photo can tell: its white says only "this bright or brighter"."""
-    return torch.where(photo >= _WHITE, shown.clamp(max=1.0), shown) - photo
+def missed(shown: Tensor, photo: Tensor, whole: Tensor | None = None) -> Tensor:
+    """shown − photo, but 0 where the photo cannot tell: its white says only "this bright or brighter". `whole` is what is shown
+    in the end, where `shown` is a part of it."""
+    brighter = (shown if whole is None else whole) > 1
+    return torch.where((photo >= _WHITE) & brighter, 0.0, shown - photo)
 
 
 def f_numbers(scene: Scene) -> list[float | None]:

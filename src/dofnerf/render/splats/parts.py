@@ -14,7 +14,8 @@ _ONE_RING = 6  # parts, up to which one ring of sectors is nearer to a disc than
 
 def lens_parts(count: int, turn: float = 0.0) -> list[Part]:
     """`count` parts in rings of sectors, turned by `turn` (1 is full circle), the more rings the more parts. Each part has its
-    own centroid and mean variance, so all together have those of the lens; the more there are, the nearer to a disc."""
+    own centroid and mean variance, so all together have those of the lens (but for two, which are long); twice as many are
+    nearer to a disc."""
     if count < 1:
         raise ValueError(f"a lens has at least one part, found {count}")
     parts, done = [], 0

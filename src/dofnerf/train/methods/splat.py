@@ -44,13 +44,13 @@ class SplatConfig:
     detail: float = 1.0
     """Weight of the squared differences between neighbouring pixels' errors, in photos that have a lens: what blur hides learns
     slowest."""
-    edges: float = 1e-3
-    """Price of differences between neighbours in the sharp picture of a photo that has a lens, while it is seen in parts: a few
-    strong edges are cheaper than many weak ones (see `price_of_edges`)."""
+    edges: float = 0.0
+    """Price of edges in the sharp picture of a photo whose lens is seen in parts: few strong ones, not many weak ones (see
+    `price_of_edges`)."""
     grow: bool = True
     """Move Gaussians that are hardly seen to where the error is."""
     place_rate: float = 0.1
-    """Of means, in median sizes of the Gaussians at the start."""
+    """Of means, in median sizes of the Gaussians at the start. All rates fall to `rates.decay` of themselves."""
     size_rate: float = 0.04
     turn_rate: float = 0.02
     opacity_rate: float = 0.1
@@ -58,7 +58,7 @@ class SplatConfig:
     direction_rate: float = 0.004
 
     def __post_init__(self) -> None:
-        if self.splats < 0 or self.degree not in (0, 1, 2) or not min(self.detail, self.edges) >= 0:
+        if self.splats < 0 or self.degree not in (0, 1, 2) or not (self.detail >= 0 and self.edges >= 0):
             raise ValueError(f"splats, detail and edges must be 0 or more and degree 0, 1 or 2, found {self}")
 
     def count(self, size: tuple[int, int]) -> int:
@@ -91,7 +91,7 @@ class SplatSteps(Steps):
         lens = None
         if stage != "pinhole":
             lens = ViewLens(self.lens.aperture[photo], self.lens.focus_disparity[photo], light=self.config.lens.light)
-        parts = self.config.steps.lens_points if stage == "lens rays" else 1
+        parts = self.config.steps.lens_points if stage == "lens rays" and self.own.blur == "gaussian" else 1
         turn = float(torch.rand((), generator=generator, device=generator.device)) if parts > 1 else 0.0
         image = self.model.picture(camera, lens, self.own.blur, degree, parts, turn).image
         off = missed(image, target)
@@ -138,7 +138,7 @@ class SplatMethod(Method):
     def preset(self, name: str) -> TrainConfig:
         lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), refit_all=False, in_focus=0.0, max_radius=48.0)
         steps = StepsConfig(160, 200, 640, lens_points=8)
-        config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(decay=0.1), field_config=SplatConfig())
+        config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(decay=0.1), field_config=SplatConfig(edges=1e-3))
         if name == "paper":
             raise ValueError("the preset paper is of the fields nerf and dsnerf: splats are not the paper's")
         if name == "best":

@@ -44,7 +44,7 @@ def splat(steps: StepsConfig) -> Choices:
         "picture scattered by its depth, as the paper does": {"field_config": {"blur": "scatter"}},
         "search once, also where no lens is found": {"lens": {"refits": ()}},
         "a second search for all photos": {"lens": {"refit_all": True}},
-        "lens never in parts": {"steps": {"lens_steps": both, "lens_ray_steps": 0}},
+        "lens never in parts, and edges cost nothing": {"steps": {"lens_steps": both, "lens_ray_steps": 0}},
         f"{2 * steps.lens_points} parts instead of {steps.lens_points}": {"steps": {"lens_points": 2 * steps.lens_points}},
         "before the lens, blurred detail counts as much as sharp": {"lens": {"sharp_first": False}},
         "detail weighs no more than the rest": {"field_config": {"detail": 0.0}},
