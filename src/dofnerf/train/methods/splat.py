@@ -88,10 +88,12 @@ class SplatSteps(Steps):
         photo = self._next(generator)
         camera, target = self.data.cameras[photo], self.data.photos[photo]
         degree = min(self.own.degree, 5 * self.at // self.config.steps.total)
-        lens = None
+        lens, blurs, parts = None, False, 1
         if stage != "pinhole":
             lens = ViewLens(self.lens.aperture[photo], self.lens.focus_disparity[photo], light=self.config.lens.light)
-        parts = self.config.steps.lens_points if stage == "lens rays" and self.own.blur == "gaussian" else 1
+            blurs = float(self.lens.largest_radius[photo].detach()) >= BLURS
+        if stage == "lens rays" and blurs and self.own.blur == "gaussian":
+            parts = self.config.steps.lens_points
         turn = float(torch.rand((), generator=generator, device=generator.device)) if parts > 1 else 0.0
         image = self.model.picture(camera, lens, self.own.blur, degree, parts, turn).image
         off = missed(image, target)
@@ -99,7 +101,7 @@ class SplatSteps(Steps):
         if not bool(torch.isfinite(error.detach())):
             raise NotFinite("the splats gave a colour that is not a number")
         loss = error
-        if lens is not None and float(self.lens.largest_radius[photo].detach()) >= BLURS:
+        if blurs:
             loss = error + self.own.detail * (off.diff(dim=0).square().mean() + off.diff(dim=1).square().mean())
             if self.own.edges and parts > 1:
                 loss = loss + self.own.edges * price_of_edges(self.model.picture(camera, degree=degree).image)
