@@ -139,7 +139,7 @@ class SplatMethod(Method):
 
     def preset(self, name: str) -> TrainConfig:
         lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), refit_all=False, in_focus=0.0, max_radius=48.0)
-        steps = StepsConfig(160, 200, 640, lens_points=8)
+        steps = StepsConfig(160, 440, 640, lens_points=8)
         config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(decay=0.1), field_config=SplatConfig(edges=1e-3))
         if name == "paper":
             raise ValueError("the preset paper is of the fields nerf and dsnerf: splats are not the paper's")
