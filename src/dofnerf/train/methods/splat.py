@@ -138,7 +138,7 @@ class SplatMethod(Method):
     name, config = "splat", SplatConfig
 
     def preset(self, name: str) -> TrainConfig:
-        lens = LensLearningConfig(lens_rate=0.08, refits=(0.1,), refit_all=False, in_focus=0.0, max_radius=48.0)
+        lens = LensLearningConfig(lens_rate=0.12, refits=(0.1,), refit_all=False, in_focus=0.0, max_radius=48.0)
         steps = StepsConfig(160, 440, 640, lens_points=8)
         config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(decay=0.1), field_config=SplatConfig(edges=1e-3))
         if name == "paper":
