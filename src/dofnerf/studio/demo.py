@@ -57,7 +57,7 @@ class DemoConfig:
     out: Path = Path("runs/demo")
     """The folder to write into; it is made if it is not there."""
     steps: float = 0.56
-    """Share of the training steps of the preset fast: less is quicker, and worse; 1 gains about 0.3 dB."""
+    """Share of the training steps of the preset fast: less is quicker, and worse; 1 gains about 0.5 dB."""
     oracle: bool = False
     """Train on the all-in-focus photos too, and say which share of the gap between both ours closes."""
     compile_only: bool = False
