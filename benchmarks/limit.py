@@ -25,7 +25,8 @@ from scipy.special import j1
 
 from dofnerf import scenes
 from dofnerf.evaluate.quality import held_out_psnr
-from dofnerf.scenes import Scene
+from dofnerf.optics.thin_lens import coc_radius_from_disparity
+from dofnerf.scenes import Lens, Scene
 from dofnerf.train import Run
 
 WINDOW, APART, STEP = 32, 16, 0.5  # pixels, pixels, pixels of blur radius
@@ -45,6 +46,11 @@ def left_by_disc(radius: float) -> np.ndarray:
     """(W, W): what a disc leaves of each frequency."""
     x = np.maximum(2 * np.pi * abs(radius) * FREQUENCY, 1e-9)
     return 2 * j1(x) / x
+
+
+def blur(lens: Lens, disparity: np.ndarray | float) -> np.ndarray | float:
+    """The signed blur radius in pixels."""
+    return coc_radius_from_disparity(disparity, lens.aperture, 1 / lens.focus_depth)
 
 
 def windows(scene: Scene, oracle: Run, i: int):
@@ -76,9 +82,9 @@ def main() -> None:
     for i, lens in zip(scene.train, lenses, strict=True):
         photo, sharp = scene.photo(i), scene.sharp(i)
         for place, disparity in windows(scene, oracle, i):
-            if np.abs(lens.aperture * (1 / lens.focus_depth - disparity)).min() > STRONG:
+            if np.abs(blur(lens, disparity)).min() > STRONG:
                 noise.append(spectrum(photo[place])[FREQUENCY > FINE].mean())
-            radii = [abs(one.aperture * (1 / one.focus_depth - np.median(disparity))) for one in lenses]
+            radii = [abs(blur(one, np.median(disparity))) for one in lenses]
             found[int(min(radii) / STEP)].append((spectrum(sharp[place]), radii))
     if given.noise is None and not noise:
         raise SystemExit(f"{scene.name}: no window is blurred by more than {STRONG:g} pixels all over; give --noise")

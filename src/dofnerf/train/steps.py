@@ -113,7 +113,8 @@ class VolumeSteps(Steps):
         target, losses, seen = self._photo(pixels), [], self._see(rays, generator, count)
         for one in seen:
             halves = [average_light(part, self.config.lens.light) for part in one.colour.split(half, dim=1)]
-            a, b = (missed(part, target, torch.stack(halves).mean(0)) for part in halves)
+            whole = torch.stack(halves).mean(0)
+            a, b = (missed(part, target, whole) for part in halves)
             losses.append(_mean(a * b if self.config.lens.noise_free else ((a + b) / 2).square(), count))
         error = _mean(((a + b) / 2).detach().square(), count)
         outcome = Outcome(torch.stack(losses).sum() + self._fog(seen, count), error, 2 * half * len(pixels.photo), drawn.photo)
