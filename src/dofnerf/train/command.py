@@ -82,6 +82,8 @@ class LensChanges:
     """Search again for all photos, or for those alone for which no lens has been found."""
     lens_rate: Number = None
     """The lens's learning rate, in logits."""
+    together: Number = None
+    """How strongly apertures are drawn to each other while they learn; one that clearly differs is left alone."""
     only_sampled: Switch = None
     """Move only the lenses of the photos in a batch."""
     share_aperture: Annotated[Sharing | None, _AS_PRESET] = None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -82,6 +83,9 @@ class LensLearningConfig:
     """Pixels across, at the most, of the pictures that the search compares: half as many as the photos have, or 128."""
     lens_rate: float = 0.01
     """Adam's rate for the lens, in logits of the bounded values; falls to a tenth."""
+    together: float = 0.0
+    """How strongly each photo's aperture is drawn to the others' while they learn, in units of squared error; one that clearly
+    differs is left alone."""
     only_sampled: bool = True
     """Move only the lenses of the photos in the batch; else Adam's momentum moves all."""
     share_aperture: Sharing = "none"
@@ -104,6 +108,8 @@ class LensLearningConfig:
             raise ValueError(f"in_focus and refits are shares from 0 to 1, found {self.in_focus} and {self.refits}")
         if not (self.start_blur >= 0 and 0 <= self.start_focus <= 1):
             raise ValueError(f"start_blur must be 0 or more and start_focus in 0 … 1: {self.start_blur}, {self.start_focus}")
+        if not 0 <= self.together < math.inf:
+            raise ValueError(f"together must be 0 or more, found {self.together}")
 
 
 @dataclass(frozen=True)

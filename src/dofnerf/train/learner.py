@@ -17,6 +17,7 @@ from dofnerf.scenes import Scene
 from dofnerf.train.config import LensLearningConfig, TrainConfig
 from dofnerf.train.data import TrainingData
 from dofnerf.train.lens_adam import LensAdam
+from dofnerf.train.lens_search import apart
 from dofnerf.train.methods import NotFinite, Outcome, method
 from dofnerf.train.setting import Setting
 from dofnerf.train.workers import ALONE, Workers
@@ -75,8 +76,11 @@ class Learner:
         if not bool(torch.isfinite(whole.loss)):
             raise NotFinite("the loss is not a number")
         steps, standing = self.config.steps, self.standing
+        loss, together = outcome.loss, self.config.lens.together
+        if outcome.photos is not None and together:
+            loss = loss + together * workers.learned_once(apart(self.lens, outcome.photos))
         self.adam.zero_grad()
-        outcome.loss.backward()
+        loss.backward()
         workers.add_gradients(value for group in self.adam.param_groups for value in group["params"])
         for group, rate in zip(self.adam.param_groups, self.rates, strict=True):
             group["lr"] = rate(standing.step) * standing.caution

@@ -17,7 +17,8 @@ In doubt, one aperture for all. What a single photo tells early, of a field that
 focused elsewhere looks almost the same, and a photo focused far, whose near things are plain, looks as if it had no lens. So
 all photos vote for one aperture, and each takes it unless what it found alone, a lens or none, is nearer to it by more than
 `_OWN`. Where photos without a lens are not a few (shallow and sharp ones in turn, say), only those vote that have one, and
-`_WORTH` will do for the others to refuse it. From then on each learns its own.
+`_WORTH` will do for the others to refuse it. From then on each learns its own, held to the others' by a pull (`apart`) that
+gives way to a photo that knows better.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _RISES = 1.1  # times the least difference yet: apertures that are wider still a
 _MOST = 0.75  # of the photos: if so many have a lens, the others will have one, too
 BLURS = 0.5  # pixels of blur radius: with less a photo is sharp, and the aperture has almost no gradient
 _IN_FOCUS = 1.2  # pixels of blur radius, in the photo
+_LIKE = 0.2  # of the logarithm of apertures: the difference at which they are pulled together most
 _LARGEST = 0.98  # of the largest aperture: beyond, the logit has no slope left
 
 
@@ -195,6 +197,23 @@ class Bounds:
         if not width:
             return [now, *(self.low + self.width * k for k in range(_COARSE[1]))]
         return [now, *(min(max(now + k * width, self.low), self.high) for k in (-1, 1))]
+
+
+def apart(lens: LearnedLens, photos: Tensor) -> Tensor:
+    """How unlike the apertures of `photos` (N,) are to the median of all that blur: a scalar, to be kept low; 0 where it is
+    known which photos share one.
+
+    About Δ²/2 for small differences Δ of their logarithms, and hardly growing beyond `_LIKE`: a photo whose aperture is another
+    is not drawn to it. Without it, some of the blur that things have in all photos is taken for their own look, and apertures
+    drift apart to make up for it: where focus alternates, one kind of photo gets wider ones, the other narrower.
+    """
+    blurs = lens.largest_radius.detach() >= BLURS
+    mine = photos[blurs[photos]]
+    if len(lens.raw_aperture) < len(lens.groups) or not len(mine):
+        return lens.raw_aperture.sum() * 0
+    logs = lens.aperture.log()
+    off = (logs[mine] - logs[blurs].detach().median()) / _LIKE
+    return _LIKE**2 / 2 * torch.log1p(off.square()).mean()
 
 
 @torch.no_grad()

@@ -138,13 +138,13 @@ class SplatMethod(Method):
     name, config = "splat", SplatConfig
 
     def preset(self, name: str) -> TrainConfig:
-        lens = LensLearningConfig(lens_rate=0.12, refits=(0.1,), refit_all=False, in_focus=0.0, max_radius=48.0)
+        lens = LensLearningConfig(lens_rate=0.12, together=0.004, refits=(0.1,), refit_all=False, in_focus=0.0, max_radius=48.0)
         steps = StepsConfig(160, 440, 640, lens_points=8)
         config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(decay=0.1), field_config=SplatConfig(edges=1e-3))
         if name == "paper":
             raise ValueError("the preset paper is of the fields nerf and dsnerf: splats are not the paper's")
         if name == "best":
-            steps = replace(steps, pinhole_steps=200, lens_steps=400, lens_ray_steps=3400, lens_points=12)
+            steps = replace(steps, pinhole_steps=200, lens_steps=400, lens_ray_steps=1600, lens_points=28)
             return replace(config, steps=steps)
         return config
 

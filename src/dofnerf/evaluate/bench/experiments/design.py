@@ -24,6 +24,7 @@ LENS: Choices = {
     "no search, rate 5e-4 (the paper's)": {"lens": {"search": False, "lens_rate": 5e-4}},
     "photos do not vote for one aperture": {"lens": {"vote": False}},
     "search only, no gradients": {"lens": {"lens_rate": 1e-9}},
+    "apertures are not drawn to each other": {"lens": {"together": 0.0}},
     "momentum moves all photos": {"lens": {"only_sampled": False}},
     "one aperture for all": {"lens": {"share_aperture": "all"}},
 }

@@ -1,0 +1,60 @@
+"""Apertures are drawn to each other while they learn, unless one clearly differs."""
+
+import math
+
+import pytest
+import torch
+from tiny_world import config, scene
+
+from dofnerf.optics import LearnedLens
+from dofnerf.train import train
+from dofnerf.train.lens_search import apart
+
+
+def lens_of(apertures, **changes):
+    return LearnedLens(len(apertures), 1.6, 7.5, max_radius=16.0, aperture=apertures, **changes)
+
+
+def pull(lens, photo):
+    """How the price of photo's aperture grows with that aperture's logarithm."""
+    (slope,) = torch.autograd.grad(apart(lens, torch.tensor([photo])), lens.raw_aperture)
+    share = lens.aperture.detach() / lens.max_aperture
+    return float((slope / (1 - share))[photo])  # raw is the logit
+
+
+def test_the_pull_is_towards_the_median_and_grows_like_a_spring():
+    lens = lens_of([10.0, 10.0, 10.0, 10.3, 9.7])
+    assert pull(lens, 0) == pytest.approx(0.0, abs=1e-6)
+    assert pull(lens, 3) == pytest.approx(math.log(1.03), rel=0.05)
+    assert pull(lens, 4) == pytest.approx(math.log(0.97), rel=0.05)
+
+
+def test_an_aperture_that_clearly_differs_is_left_alone():
+    lens = lens_of([10.0, 10.0, 10.0, 12.0, 30.0])
+    assert 0 < pull(lens, 4) < pull(lens, 3) / 2  # a spring's would be six times as strong
+
+
+def test_photos_that_blur_nothing_neither_pull_nor_are_pulled():
+    lens = lens_of([10.0, 0.1, 0.1, 0.1, 11.0, 11.0])
+    assert pull(lens, 1) == 0.0
+    assert pull(lens, 0) == pytest.approx(math.log(10 / 11), rel=0.4)  # to the median of 10, 11 and 11
+    assert apart(lens_of([0.1, 0.1]), torch.tensor([0])).item() == 0.0
+
+
+def test_where_it_is_known_who_shares_an_aperture_nothing_pulls():
+    lens = lens_of([10.0, 10.0, 14.0, 14.0], groups=[0, 0, 1, 1])
+    assert apart(lens, torch.tensor([3])).item() == 0.0
+
+
+def test_training_heeds_it():
+    def spread(together):
+        run = train(scene(), config((2, 8, 0), search=False, lens_rate=0.2, in_focus=0.0, together=together))
+        return float(run.lens.aperture.detach().log().std())
+
+    assert spread(10.0) < spread(0.0) / 2
+
+
+@pytest.mark.parametrize("wrong", [-0.1, math.nan, math.inf])
+def test_a_pull_that_cannot_be_is_refused(wrong):
+    with pytest.raises(ValueError, match="together must be 0 or more"):
+        config(together=wrong)
