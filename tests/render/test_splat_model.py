@@ -84,7 +84,7 @@ def test_more_parts_are_nearer_to_a_real_lens(model):
     assert off[6.0][2] < 0.5 * off[6.0][1] < 0.25 * off[6.0][0]
 
 
-@pytest.mark.parametrize("count", [1, 3, 4, 5, 6, 7, 8, 11, 12, 16, 19, 24])
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 6, 7, 8, 11, 12, 16, 19, 24, 28])
 def test_parts_of_a_lens_together_are_the_lens(count):
     """A disc of radius 1 has its centroid in the middle and the variance 1/4 along each axis."""
     parts = lens_parts(count, turn=0.13)

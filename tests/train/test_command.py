@@ -42,7 +42,14 @@ def test_a_run_from_the_command_line(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     "flags",
-    [["--field", "clay"], ["--rays", "0"], ["--lens-rate", "-1"], ["--refits", "2"], ["--share-aperture", "exif"]],
+    [
+        ["--field", "clay"],
+        ["--rays", "0"],
+        ["--lens-rate", "-1"],
+        ["--together", "-1"],
+        ["--refits", "2"],
+        ["--share-aperture", "exif"],
+    ],
 )
 def test_mistakes_are_one_line(flags, tmp_path, capsys):
     assert main(["train", str(DEMO), "--out", str(tmp_path / "run"), *FEW, *flags]) == 2

@@ -1,4 +1,4 @@
-"""Apertures are drawn to each other while they learn, unless one clearly differs."""
+"""Apertures are drawn to each other while they learn, the less the more one differs."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from tiny_world import config, scene
 
 from dofnerf.optics import LearnedLens
-from dofnerf.train import train
+from dofnerf.train import learner, train
 from dofnerf.train.lens_search import apart
 
 
@@ -29,9 +29,10 @@ def test_the_pull_is_towards_the_median_and_grows_like_a_spring():
     assert pull(lens, 4) == pytest.approx(math.log(0.97), rel=0.05)
 
 
-def test_an_aperture_that_clearly_differs_is_left_alone():
+def test_the_more_an_aperture_differs_the_less_it_is_pulled():
     lens = lens_of([10.0, 10.0, 10.0, 12.0, 30.0])
-    assert 0 < pull(lens, 4) < pull(lens, 3) / 2  # a spring's would be six times as strong
+    spring = math.log(30 / 10) / math.log(12 / 10)
+    assert 0 < pull(lens, 4) < pull(lens, 3) / 2 < spring * pull(lens, 3) / 10
 
 
 def test_photos_that_blur_nothing_neither_pull_nor_are_pulled():
@@ -41,9 +42,17 @@ def test_photos_that_blur_nothing_neither_pull_nor_are_pulled():
     assert apart(lens_of([0.1, 0.1]), torch.tensor([0])).item() == 0.0
 
 
-def test_where_it_is_known_who_shares_an_aperture_nothing_pulls():
-    lens = lens_of([10.0, 10.0, 14.0, 14.0], groups=[0, 0, 1, 1])
-    assert apart(lens, torch.tensor([3])).item() == 0.0
+def test_two_kinds_of_photos_meet_in_the_middle():
+    lens = lens_of([10.0, 10.0, 12.0, 12.0])
+    assert pull(lens, 0) == pytest.approx(-pull(lens, 2), rel=1e-3) and pull(lens, 0) < 0
+
+
+def test_an_aperture_of_nothing_has_a_gradient_all_the_same():
+    lens = lens_of([10.0, 12.0, 12.0])
+    with torch.no_grad():
+        lens.raw_aperture[0] = -200.0
+    (slope,) = torch.autograd.grad(apart(lens, torch.tensor([0, 1])), lens.raw_aperture)
+    assert bool(torch.isfinite(slope).all())
 
 
 def test_training_heeds_it():
@@ -52,6 +61,14 @@ def test_training_heeds_it():
         return float(run.lens.aperture.detach().log().std())
 
     assert spread(10.0) < spread(0.0) / 2
+
+
+def test_where_it_is_known_who_shares_an_aperture_nothing_pulls(monkeypatch):
+    def refuse(*given):
+        raise AssertionError("nobody should ask")
+
+    monkeypatch.setattr(learner, "apart", refuse)
+    train(scene(), config((1, 3, 0), search=False, share_aperture="all", together=10.0))
 
 
 @pytest.mark.parametrize("wrong", [-0.1, math.nan, math.inf])

@@ -18,8 +18,8 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="module")
 def alone():
-    """The curves of one process."""
-    return {name: watched(*training)[1] for name, training in trainings().items()}
+    """The run of one process, and its curve."""
+    return {name: watched(*training) for name, training in trainings().items()}
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +46,15 @@ def tensors(folder, name, number):
 
 @pytest.mark.parametrize("name", trainings())
 def test_two_processes_learn_what_one_does(folder, alone, name):
-    together = said(folder, 0)[name]
+    together, (run, curve) = said(folder, 0)[name], alone[name]
     assert said(folder, 1)[name] == [], "only the first reports"
-    assert [rays for *_, rays in together] == [rays for *_, rays in alone[name]]
-    for step, ((loss, error, _), (wanted_loss, wanted_error, _)) in enumerate(zip(together, alone[name], strict=True)):
+    assert [rays for *_, rays in together] == [rays for *_, rays in curve]
+    for step, ((loss, error, _), (wanted_loss, wanted_error, _)) in enumerate(zip(together, curve, strict=True)):
         # Sums in another order: Adam, which divides by the size of a gradient, makes more of rounding with every step.
         near = 2e-6 if step < 3 else 1e-4
         assert loss == pytest.approx(wanted_loss, rel=near, abs=1e-9), step
         assert error == pytest.approx(wanted_error, rel=near, abs=1e-9), step
+    assert torch.allclose(tensors(folder, name, 0)["lens.raw_aperture"], run.lens.raw_aperture.detach(), atol=1e-3)
 
 
 @pytest.mark.parametrize("name", trainings())

@@ -31,9 +31,9 @@ KEEP = KeepConfig(checkpoint_minutes=1e9, preview_minutes=0)
 
 def trainings():
     """Name → (scene, config). The batches are odd, and one is smaller than the number of processes."""
-    found = config((3, 4, 3), in_focus=0.5, refits=(), search_width=12, together=0.05)
+    found = config((3, 4, 3), in_focus=0.5, refits=(), search_width=12)
     odd = replace(found, steps=replace(found.steps, rays=97, lens_points=6))
-    given = config((2, 2, 2), in_focus=0.0, refits=(), search=False, noise_free=True)
+    given = config((2, 4, 4), in_focus=0.0, refits=(), search=False, noise_free=True, lens_rate=0.3, together=0.05)
     points = replace(given, rates=replace(given.rates, depth_weight=0.5, depth_rays=31, spread_weight=0.1))
     layers = config((1, 5, 0), in_focus=0.0, refits=(), search=False, layers=3, share_aperture="all", only_sampled=False)
     nerf = config((2, 2, 2), field="nerf", in_focus=0.0, refits=(), search=False)

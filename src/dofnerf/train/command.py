@@ -83,7 +83,7 @@ class LensChanges:
     lens_rate: Number = None
     """The lens's learning rate, in logits."""
     together: Number = None
-    """How strongly apertures are drawn to each other while they learn; one that clearly differs is left alone."""
+    """How strongly apertures are drawn to each other while they learn: 0 not at all; splats 0.004, other fields 0."""
     only_sampled: Switch = None
     """Move only the lenses of the photos in a batch."""
     share_aperture: Annotated[Sharing | None, _AS_PRESET] = None

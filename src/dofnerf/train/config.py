@@ -84,8 +84,8 @@ class LensLearningConfig:
     lens_rate: float = 0.01
     """Adam's rate for the lens, in logits of the bounded values; falls to a tenth."""
     together: float = 0.0
-    """How strongly each photo's aperture is drawn to the others' while they learn, in units of squared error; one that clearly
-    differs is left alone."""
+    """How strongly each photo's aperture is drawn to the others' while they learn, in units of squared error: the less, the
+    more it differs. Not where `share_aperture` says who shares one."""
     only_sampled: bool = True
     """Move only the lenses of the photos in the batch; else Adam's momentum moves all."""
     share_aperture: Sharing = "none"

@@ -76,9 +76,9 @@ class Learner:
         if not bool(torch.isfinite(whole.loss)):
             raise NotFinite("the loss is not a number")
         steps, standing = self.config.steps, self.standing
-        loss, together = outcome.loss, self.config.lens.together
-        if outcome.photos is not None and together:
-            loss = loss + together * workers.learned_once(apart(self.lens, outcome.photos))
+        loss, lens = outcome.loss, self.config.lens
+        if outcome.photos is not None and lens.together and lens.share_aperture == "none":
+            loss = loss + lens.together * workers.learned_once(apart(self.lens, outcome.photos))
         self.adam.zero_grad()
         loss.backward()
         workers.add_gradients(value for group in self.adam.param_groups for value in group["params"])
@@ -88,8 +88,8 @@ class Learner:
         if outcome.photos is not None:
             with_lens = (standing.step - steps.pinhole_steps) / (steps.total - steps.pinhole_steps)
             workers.add_gradients(self.lens.parameters())
-            rows = outcome.photos if self.config.lens.only_sampled else None
-            self.lens_adam.step(rows, self.config.lens.lens_rate * 0.1**with_lens * standing.caution)
+            rows = outcome.photos if lens.only_sampled else None
+            self.lens_adam.step(rows, lens.lens_rate * 0.1**with_lens * standing.caution)
         standing.step += 1
         return whole
 

@@ -18,7 +18,7 @@ focused elsewhere looks almost the same, and a photo focused far, whose near thi
 all photos vote for one aperture, and each takes it unless what it found alone, a lens or none, is nearer to it by more than
 `_OWN`. Where photos without a lens are not a few (shallow and sharp ones in turn, say), only those vote that have one, and
 `_WORTH` will do for the others to refuse it. From then on each learns its own, held to the others' by a pull (`apart`) that
-gives way to a photo that knows better.
+gives way to what a photo knows better.
 """
 
 from __future__ import annotations
@@ -200,19 +200,20 @@ class Bounds:
 
 
 def apart(lens: LearnedLens, photos: Tensor) -> Tensor:
-    """How unlike the apertures of `photos` (N,) are to the median of all that blur: a scalar, to be kept low; 0 where it is
-    known which photos share one.
+    """How unlike the apertures of `photos` (N,) are to the median of all that blur: a scalar, to be kept low.
 
-    About Δ²/2 for small differences Δ of their logarithms, and hardly growing beyond `_LIKE`: a photo whose aperture is another
-    is not drawn to it. Without it, some of the blur that things have in all photos is taken for their own look, and apertures
-    drift apart to make up for it: where focus alternates, one kind of photo gets wider ones, the other narrower.
+    About Δ²/2 for small differences Δ of their logarithms, and slower beyond `_LIKE`: the more an aperture is another, the less
+    it is pulled (half as much at twice the median). Without it, some of the blur that things have in all photos is taken for
+    their own look, and apertures drift apart to make up for it: where focus alternates, one kind of photo gets wider ones, the
+    other narrower.
     """
     blurs = lens.largest_radius.detach() >= BLURS
     mine = photos[blurs[photos]]
-    if len(lens.raw_aperture) < len(lens.groups) or not len(mine):
+    if not len(mine):
         return lens.raw_aperture.sum() * 0
-    logs = lens.aperture.log()
-    off = (logs[mine] - logs[blurs].detach().median()) / _LIKE
+    apertures = lens.aperture
+    middle = apertures.detach()[blurs].log().quantile(0.5)
+    off = (apertures[mine].log() - middle) / _LIKE
     return _LIKE**2 / 2 * torch.log1p(off.square()).mean()
 
 

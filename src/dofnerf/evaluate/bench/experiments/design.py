@@ -24,7 +24,6 @@ LENS: Choices = {
     "no search, rate 5e-4 (the paper's)": {"lens": {"search": False, "lens_rate": 5e-4}},
     "photos do not vote for one aperture": {"lens": {"vote": False}},
     "search only, no gradients": {"lens": {"lens_rate": 1e-9}},
-    "apertures are not drawn to each other": {"lens": {"together": 0.0}},
     "momentum moves all photos": {"lens": {"only_sampled": False}},
     "one aperture for all": {"lens": {"share_aperture": "all"}},
 }
@@ -43,6 +42,7 @@ def splat(steps: StepsConfig) -> Choices:
     both = steps.lens_steps + steps.lens_ray_steps
     return {
         "picture scattered by its depth, as the paper does": {"field_config": {"blur": "scatter"}},
+        "apertures are not drawn to each other": {"lens": {"together": 0.0}},
         "search once, also where no lens is found": {"lens": {"refits": ()}},
         "a second search for all photos": {"lens": {"refit_all": True}},
         "lens never in parts, and edges cost nothing": {"steps": {"lens_steps": both, "lens_ray_steps": 0}},
