@@ -91,18 +91,19 @@ def main() -> None:
     parser.add_argument("--size", type=int, nargs=2, default=(1008, 756))
     parser.add_argument("--splats", type=int, default=200_000)
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--preset", default="fast", help="whose parts of the lens, for memory alone")
     given = parser.parse_args()
     print(f"dofnerf {dofnerf.__version__}, {torch.get_num_threads()} threads, the machine's load {os.getloadavg()[0]:.1f}")
     if given.run:
         steps_of_run(given.run, given.rounds)
     if given.photos:
-        config = preset("fast")
+        config = preset(given.preset)
         third = replace(config.steps, pinhole_steps=given.steps, lens_steps=given.steps, lens_ray_steps=given.steps)
         quick = replace(config.lens, search=False)  # which takes long, and holds small pictures only
         field = replace(config.field_config, splats=given.splats)  # type: ignore[type-var]
         train(enlarged(given.photos, *given.size), replace(config, steps=third, lens=quick, field_config=field))
         held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(f"{given.photos} photos, {given.size[0]}×{given.size[1]}, {given.splats} Gaussians: at most {held:.2f} GB")
+        print(f"{given.photos} photos, {given.size[0]}×{given.size[1]}, {given.splats} Gaussians, {given.preset}: at most {held:.2f} GB")
 
 
 if __name__ == "__main__":
