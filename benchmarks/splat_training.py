@@ -103,7 +103,8 @@ def main() -> None:
         field = replace(config.field_config, splats=given.splats)  # type: ignore[type-var]
         train(enlarged(given.photos, *given.size), replace(config, steps=third, lens=quick, field_config=field))
         held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(f"{given.photos} photos, {given.size[0]}×{given.size[1]}, {given.splats} Gaussians, {given.preset}: at most {held:.2f} GB")
+        what = f"{given.photos} photos, {given.size[0]}×{given.size[1]}, {given.splats} Gaussians, {given.preset}"
+        print(f"{what}: at most {held:.2f} GB")
 
 
 if __name__ == "__main__":
