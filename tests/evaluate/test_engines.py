@@ -160,3 +160,10 @@ def test_the_estimate_follows_what_cells_took(cells):
     assert slowness([(cell, {"seconds": 3 * seconds_of(cell, 1000)}, 1000)]) == pytest.approx(3)
     assert slowness([]) > 0
     assert [in_words(seconds) for seconds in (5, 600, 9000)] == ["5 s", "10 min", "2.5 h"]
+
+
+@pytest.mark.parametrize("by_ctrl_c", [signal.default_int_handler, signal.SIG_IGN])
+def test_a_polite_end_is_heard_also_in_a_shells_background(by_ctrl_c):
+    handled, stops = engines.handled, engines.as_by_ctrl_c
+    with handled(signal.SIGINT, by_ctrl_c), handled(signal.SIGTERM, stops), pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol
 
 from dofnerf.evaluate.bench.cell import Cell
@@ -134,9 +135,12 @@ def handled(number: signal.Signals, by: Handler) -> Iterator[None]:
         signal.signal(number, before)
 
 
-def as_by_ctrl_c(number: int, frame: object) -> None:
-    """A polite end (SIGTERM) keeps what Ctrl-C keeps."""
-    signal.raise_signal(signal.SIGINT)
+def as_by_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """A polite end (SIGTERM) keeps what Ctrl-C keeps, also where Ctrl-C itself is ignored, as in a shell's background."""
+    by_ctrl_c = signal.getsignal(signal.SIGINT)
+    if not callable(by_ctrl_c):
+        raise KeyboardInterrupt
+    by_ctrl_c(signal.SIGINT, frame)
 
 
 def _child(answer: Connection, cell: Cell, out: Path, lpips: LpipsConfig, threads: int) -> None:
