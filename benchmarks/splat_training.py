@@ -2,7 +2,7 @@
 
     dofnerf train demo --out runs/demo-fast
     python benchmarks/splat_training.py runs/demo-fast                   the scene in the package
-    python benchmarks/splat_training.py --photos 60                 memory of something large
+    python benchmarks/splat_training.py --photos 60                 memory of something large (also with --preset best)
 
 All kinds of step, and nerf's (of the paper's size, 256 random rays), take turns in one run, so that whatever else the machine
 does slows all of them; medians of wall time. A step is all that training does: a photo drawn, loss, gradients, Adam.
