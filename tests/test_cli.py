@@ -84,6 +84,16 @@ def test_no_arguments_show_the_help(capsys):
     assert "refocus" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("arguments", [["train", "--help"], ["info", "demo"], ["--version"]])
+def test_output_that_nobody_reads_is_no_error(arguments, tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "dofnerf", *arguments]
+    done = subprocess.run(command, check=False, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, cwd=tmp_path)
+    os.close(writer)
+    assert done.returncode == 141 and "error" not in done.stderr.lower() and "Traceback" not in done.stderr, done.stderr
+
+
 def test_the_command_itself_exits_with_2_and_one_line(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "dofnerf", "refocus", "missing.png", "depth.png"],
@@ -126,6 +136,12 @@ def test_errors_become_one_line(error, code, line, verb_that_raises, capsys, mon
     captured = capsys.readouterr()
     assert captured.err == line + "\n"
     assert captured.out == ""
+
+
+def test_a_broken_pipe_that_is_not_our_output_is_an_error(verb_that_raises, capsys):
+    verb_that_raises(BrokenPipeError(32, "Broken pipe"))  # ffmpeg's, say
+    assert main(["anything"]) == 2
+    assert capsys.readouterr().err == "dofnerf: error: Broken pipe\n"
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt()])

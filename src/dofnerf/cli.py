@@ -69,7 +69,7 @@ VERBS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; returns the exit code: 0, 2 for a mistake of the user's, 130 when interrupted."""
+    """Run one verb; returns the exit code: 0, 2 for a mistake of the user's, 130 when interrupted, 141 when nobody reads on."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if arguments[:1] == ["--version"]:
@@ -77,7 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         config, run = parse(arguments)
         run(config)
+        sys.stdout.flush()
     except (ValueError, OSError, MemoryError) as error:
+        if isinstance(error, BrokenPipeError) and _output_is_closed():
+            return 141  # as a shell says of a program that SIGPIPE ended
         if os.environ.get("DOFNERF_DEBUG") == "1":
             raise
         print(f"dofnerf: error: {_one_line(error)}", file=sys.stderr)
@@ -115,6 +118,16 @@ def _stub(about: str) -> Callable[[], NoReturn]:
 
     verb.__doc__ = about
     return verb
+
+
+def _output_is_closed() -> bool:
+    """Whether whoever read our output, such as `head`, has left; what is still to be said is then dropped."""
+    try:
+        print(flush=True)  # a line of nothing, to see whether it arrives
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _one_line(error: BaseException) -> str:
