@@ -1,114 +1,201 @@
-"""What do blur and noise leave of the detail in the photos? By Wiener's filter, the best one that knows mean spectra alone.
+"""How sharp could a scene become from these photos? An easier problem than ours, solved by the same means.
 
-    dofnerf bench shallow --out shallow          (or any three runs of one scene whose lens is known)
-    python benchmarks/limit.py shallow/cells/demo/splat
+    python benchmarks/share.py --preset best --out best       (or any three runs of one scene whose lens is known)
+    python benchmarks/limit.py best
 
-Windows of the sharp training photos, their depth from the oracle's run. At each frequency the photos hold the detail S times
-what their discs leave of it, H, and white noise of variance N, which is measured: in windows blurred by more than 4 pixels,
-at frequencies that such discs leave nothing of. Wiener's filter, told depth, lenses, noise and the mean spectrum of windows
-with as much blur, and given all photos as if each of them showed everything, is off by S / (1 + S Σ|H|²/N).
+Given is what we have to find: depth, lens, and what hides what. The scene is a flat picture, what the sharp oracle shows of a
+held-out view; for each amount of blur there, photos of it with the true lenses' discs and with the noise of the scene's
+photos, which is measured: in windows blurred by more than 4 pixels, at frequencies that such discs leave nothing of. As many
+Gaussians as we take, in a plane, learn from these photos with our rates and a price on edges, and after every quarter of the
+steps one looks at the truth: the best look counts. What they are off by where the view has that blur is what blur and noise
+take away.
 
-A method that knows more of pictures than their mean spectrum may do better (a preference for few strong edges is such
-knowledge), one that must find depth and lens will do worse. What is lost comes on top of noise in the photo that it is compared
-with, at the least, and of all of the oracle's own error (which has that noise in it) at the most: two PSNRs, and two shares.
-Blur is taken for one of display values, and depth for that of the window's median: rough at lights and at rims.
+And where things are in focus, they are so in some of the photos only, while the oracle sees all of them sharp. What that costs
+is what an oracle loses that is trained on those photos alone, where the blur is less than a pixel. (With more than two lenses:
+the mean of oracles trained on one half of the photos and on the other.)
+
+Both come on top of the oracle's own error, and give a PSNR and a share of the defocus gap. It is no bound by proof: whoever
+knows more of pictures than that strong edges are few may do better than flat Gaussians. Photos of one lens count as their
+mean; blur is by the depth of the view itself, about that of its neighbours.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections import defaultdict
+import math
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.special import j1
+import torch
+from torch import Tensor
 
 from dofnerf import scenes
-from dofnerf.evaluate.quality import held_out_psnr
+from dofnerf.camera import Camera
+from dofnerf.evaluate.quality import held_out_psnr, sharp_view
+from dofnerf.optics import to_display, to_linear
 from dofnerf.optics.thin_lens import coc_radius_from_disparity
+from dofnerf.render.splats.model import begin_splats
 from dofnerf.scenes import Lens, Scene
-from dofnerf.train import Run
+from dofnerf.train import KeepConfig, Run, train
+from dofnerf.train.methods import method
+from dofnerf.train.methods.splat import SplatConfig, price_of_edges
 
-WINDOW, APART, STEP = 32, 16, 0.5  # pixels, pixels, pixels of blur radius
+STEP = 0.5  # pixels of blur radius: views are taken apart by the least blur that any photo has there
+WINDOW, APART = 32, 16  # pixels
 FINE, STRONG = 0.5, 4.0  # cycles a pixel, and pixels of blur radius: with more of both there is only noise
-TAPER = np.hanning(WINDOW)[:, None] * np.hanning(WINDOW)
-TAPER /= np.sqrt((TAPER**2).mean())
-FREQUENCY = np.hypot(*np.meshgrid(np.fft.fftfreq(WINDOW), np.fft.fftfreq(WINDOW)))
+FOCUSED = 1.0  # pixels of blur radius: with less, a thing is in focus
+GAMMA = 2.2
 
 
-def spectrum(window: np.ndarray) -> np.ndarray:
-    """(W, W): the power of a window, mean of the channels; its mean is the window's variance."""
-    flat = (window - window.mean((0, 1))) * TAPER[..., None]
-    return (np.abs(np.fft.fft2(flat, axes=(0, 1))) ** 2).mean(-1) / WINDOW**2
+def radius_of(lens: Lens, disparity: np.ndarray | float) -> np.ndarray | float:
+    """The blur radius in pixels."""
+    return abs(coc_radius_from_disparity(disparity, lens.aperture, 1 / lens.focus_depth))
 
 
-def left_by_disc(radius: float) -> np.ndarray:
-    """(W, W): what a disc leaves of each frequency."""
-    x = np.maximum(2 * np.pi * abs(radius) * FREQUENCY, 1e-9)
-    return 2 * j1(x) / x
+def noise_of(scene: Scene, oracle: Run) -> float:
+    """Deviation of the noise of the training photos."""
+    taper = np.hanning(WINDOW)[:, None] * np.hanning(WINDOW)
+    taper /= np.sqrt((taper**2).mean())
+    fine = np.hypot(*np.meshgrid(np.fft.fftfreq(WINDOW), np.fft.fftfreq(WINDOW))) > FINE
+    found = []
+    for i in scene.train:
+        lens, photo = scene.lens(i), scene.photo(i)
+        radius = radius_of(lens, oracle.render(scene.camera(i)).disparity.numpy())
+        for y in range(0, photo.shape[0] - WINDOW + 1, APART):
+            for x in range(0, photo.shape[1] - WINDOW + 1, APART):
+                place = slice(y, y + WINDOW), slice(x, x + WINDOW)
+                if radius[place].min() > STRONG:
+                    flat = (photo[place] - photo[place].mean((0, 1))) * taper[..., None]
+                    power = (np.abs(np.fft.fft2(flat, axes=(0, 1))) ** 2).mean(-1) / WINDOW**2
+                    found.append(power[fine].mean())
+    if not found:
+        raise SystemExit(f"{scene.name}: no window is blurred by more than {STRONG:g} pixels all over; give --noise")
+    return float(np.mean(found)) ** 0.5
 
 
-def blur(lens: Lens, disparity: np.ndarray | float) -> np.ndarray | float:
-    """The signed blur radius in pixels."""
-    return coc_radius_from_disparity(disparity, lens.aperture, 1 / lens.focus_depth)
+def halves_of(scene: Scene, oracle: Run, folder: Path) -> list[Run]:
+    """Oracles like this one, on the photos of either lens (or on every other photo, if there are more); kept in `folder`."""
+    lenses = list(dict.fromkeys(scene.lens(i) for i in scene.train))
+    parts = [scene.train[0::2], scene.train[1::2]]
+    if len(lenses) == 2:
+        parts = [tuple(i for i in scene.train if scene.lens(i) == lens) for lens in lenses]
+    keep = KeepConfig(preview_minutes=0)
+    return [
+        train(replace(scene, train=part), oracle.config, out=folder / f"half-{number}", resume=True, keep=keep)
+        for number, part in enumerate(parts)
+    ]
 
 
-def windows(scene: Scene, oracle: Run, i: int):
-    """Where the windows of view i are, and the disparities in each."""
-    disparity = oracle.render(scene.camera(i)).disparity.numpy()
-    for y in range(0, disparity.shape[0] - WINDOW + 1, APART):
-        for x in range(0, disparity.shape[1] - WINDOW + 1, APART):
-            place = slice(y, y + WINDOW), slice(x, x + WINDOW)
-            yield place, disparity[place]
+class Disc:
+    """Blurs pictures (H, W, 3) of one size by a disc, in linear light, around their borders."""
+
+    def __init__(self, radius: float, height: int, width: int) -> None:
+        frequency = torch.hypot(torch.fft.fftfreq(height)[:, None], torch.fft.rfftfreq(width)[None])
+        x = (2 * math.pi * radius * frequency).clamp(min=1e-4)
+        self.left, self.size = 2 * torch.special.bessel_j1(x) / x, (height, width)
+
+    def __call__(self, picture: Tensor) -> Tensor:
+        light = torch.fft.rfft2(to_linear(picture, GAMMA), dim=(0, 1)) * self.left[..., None]
+        return to_display(torch.fft.irfft2(light, s=self.size, dim=(0, 1)).clamp(min=0), GAMMA)
+
+
+def learn_flat(truth: Tensor, photos: list[tuple[Disc, Tensor, float]], steps: int, edges: float, seed: int) -> list[Tensor]:
+    """What Gaussians in a plane make of `photos` (blur, picture, weight) of a picture, after each quarter of the steps."""
+    height, width = truth.shape[:2]
+    config = method("splat").preset("fast")
+    assert isinstance(config.field_config, SplatConfig)
+    own = replace(config.field_config, degree=0)
+    config = replace(config, field_config=own, steps=replace(config.steps, pinhole_steps=steps, lens_steps=0, lens_ray_steps=0))
+    count = own.count((height, width))
+    camera = Camera(np.eye(3, 4), width, width, width / 2, height / 2, width, height)
+    torch.manual_seed(seed)
+    pixels = torch.rand(count, 2) * torch.tensor([width, height])
+    points = torch.from_numpy(camera.unproject(pixels.double().numpy(), np.ones(count))).float()
+    points[:, 2] += 0.002 * torch.randn(count)  # so that there is an order
+    column, row = pixels.long().unbind(-1)
+    sharpest = max(photos, key=lambda photo: float(photo[0].left.square().sum()))[1].clamp(0, 1)
+    size = torch.full((count,), math.sqrt(height * width / count) / width)
+    model = begin_splats(points, sharpest[row.clamp(max=height - 1), column.clamp(max=width - 1)], size, 0, GAMMA, 1)
+    groups = method("splat").groups(model, config)
+    adam = torch.optim.Adam([{"params": group.parameters, "betas": group.betas} for group in groups], eps=1e-15)
+    looks = []
+    for step in range(steps):
+        blur, photo, weight = photos[step % len(photos)]
+        for group, values in zip(groups, adam.param_groups, strict=True):
+            values["lr"] = group.rate(step)
+        picture = model.picture(camera, degree=0).image
+        off = blur(picture) - photo
+        error = off.square().mean() + own.detail * (off.diff(dim=0).square().mean() + off.diff(dim=1).square().mean())
+        adam.zero_grad()
+        (weight * error + edges * price_of_edges(picture)).backward()
+        adam.step()
+        if (step + 1) % (steps // 4) == 0:
+            looks.append(model.picture(camera, degree=0).image.detach().clamp(0, 1))
+    return looks
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cells", type=Path, help="with the runs pinhole-twin, ours and sharp-oracle")
+    parser.add_argument("runs", type=Path, help="with the runs pinhole, ours and oracle of benchmarks/share.py")
     parser.add_argument("scene", nargs="?", type=Path)
     parser.add_argument("--noise", type=float, help="deviation of the photos' noise, instead of what is measured")
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--edges", type=float, nargs="+", default=[3e-4], help="price on edges; of several the best counts")
+    parser.add_argument("--views", type=int, help="how many of the held-out views; all, if not said")
     given = parser.parse_args()
     scene = scenes.load(given.scene) if given.scene else scenes.demo()
-    pinhole, ours, oracle = (
-        Run.load(given.cells / name / "seed-0" / "run") for name in ("pinhole-twin", "ours", "sharp-oracle")
-    )
+    pinhole, ours, oracle = (Run.load(given.runs / name) for name in ("pinhole", "ours", "oracle"))
     lenses = [scene.lens(i) for i in scene.train]
-    if any(lens is None or scene.sharp(i) is None for i, lens in zip(scene.train, lenses, strict=True)):
-        raise SystemExit(f"{scene.name}: the true lens and an all-in-focus photo must be known for every training photo")
+    if any(lens is None for lens in lenses):
+        raise SystemExit(f"{scene.name}: the true lens must be known for every training photo")
     if given.noise is not None and not given.noise > 0:
         raise SystemExit(f"--noise must be above 0, found {given.noise:g}")
+    if given.steps < 4:
+        raise SystemExit(f"--steps must be 4 or more, found {given.steps}")
+    halves = halves_of(scene, oracle, given.runs)
+    noise = noise_of(scene, oracle) if given.noise is None else given.noise
+    kinds = Counter(lenses)
+    print(f"{scene.name}: {len(kinds)} lenses, noise of {noise:.4f}\n\n| view | least blur | of the view |", end="")
+    print(" ours loses | flat ones lose | those with half of the photos lose |\n|---|---|---|---|---|---|")
 
-    noise, found = [], defaultdict(list)
-    for i, lens in zip(scene.train, lenses, strict=True):
-        photo, sharp = scene.photo(i), scene.sharp(i)
-        for place, disparity in windows(scene, oracle, i):
-            if np.abs(blur(lens, disparity)).min() > STRONG:
-                noise.append(spectrum(photo[place])[FREQUENCY > FINE].mean())
-            radii = [abs(blur(one, np.median(disparity))) for one in lenses]
-            found[int(min(radii) / STEP)].append((spectrum(sharp[place]), radii))
-    if given.noise is None and not noise:
-        raise SystemExit(f"{scene.name}: no window is blurred by more than {STRONG:g} pixels all over; give --noise")
-    grain = float(np.mean(noise)) if given.noise is None else given.noise**2
-
-    lost = {}
-    print(f"{scene.name}: noise of {grain**0.5:.4f} ({len(noise)} windows show nothing else)\n")
-    print("| least blur of all photos | share of the windows | detail | what the filter loses |\n|---|---|---|---|")
-    for number, inside in sorted(found.items()):
-        detail = np.maximum(np.mean([power for power, _ in inside], axis=0) - grain, 0)
-        heard = [sum(left_by_disc(radius) ** 2 for radius in radii) / grain for _, radii in inside]
-        lost[number] = [float((detail / (1 + detail * one)).mean()) for one in heard]
-        share = len(inside) / sum(map(len, found.values()))
-        words = (f"{-10 * np.log10(one):.1f} dB" for one in (detail.mean(), np.mean(lost[number])))
-        print(f"| {number * STEP:g} to {(number + 1) * STEP:g} px | {share:.2f} | {' | '.join(words)} |")
-
-    twin, got, best = (held_out_psnr(run, scene) for run in (pinhole, ours, oracle))
-    total = np.mean([value for row in lost.values() for value in row])
-    print(f"\nlost in all {-10 * np.log10(total):.1f} dB")
-    ends = {"with noise alone": grain, "with the oracle's own error": 10 ** (-best / 10)}
-    print(f"pinhole twin {twin:.2f}, ours {got:.2f}, oracle {best:.2f}: share {(got - twin) / (best - twin):.2f}")
-    for name, error in ends.items():
-        most = -10 * np.log10(total + error)
-        print(f"{name} {most:.2f} dB: share {(most - twin) / (best - twin):.2f}")
+    best, both = [], []
+    for i in scene.test[: given.views]:
+        view, ground = oracle.render(scene.camera(i)), scene.sharp(i)
+        truth, disparity = view.image.clamp(0, 1), view.disparity.numpy()
+        own, floor = (((sharp_view(run, scene, i) - ground) ** 2).mean(-1) for run in (ours, oracle))
+        radii = np.stack([radius_of(lens, disparity) for lens in kinds])
+        least, whose = radii.min(0), radii.argmin(0)
+        few = np.stack([((sharp_view(run, scene, i) - ground) ** 2).mean(-1) - floor for run in halves])
+        fewer = np.where(whose == 0, few[0], few[1]) if len(kinds) == 2 else few.mean(0)
+        lost = seldom = 0.0
+        for number in range(int(least.max() / STEP) + 1):
+            where = (least >= number * STEP) & (least < (number + 1) * STEP)
+            if not where.any():
+                continue
+            middle = float(np.median(disparity[where]))
+            discs = [(Disc(float(radius_of(lens, middle)), *disparity.shape), n) for lens, n in kinds.items()]
+            dice = torch.Generator().manual_seed(i)
+            photos = [
+                (disc, disc(truth) + noise / n**0.5 * torch.randn(truth.shape, generator=dice), n * len(kinds) / len(lenses))
+                for disc, n in discs
+            ]
+            looks = [look for edges in given.edges for look in learn_flat(truth, photos, given.steps, edges, i)]
+            error = min(float((look - truth).square().mean(-1).numpy()[where].mean()) for look in looks)
+            lost += error * where.mean()
+            seldom += fewer[where].mean() * where.mean() if (number + 1) * STEP <= FOCUSED else 0.0
+            print(
+                f"| {i} | {number * STEP:g} to {(number + 1) * STEP:g} px | {where.mean():.3f} | "
+                f"{(own - floor)[where].mean():.2e} | {error:.2e} | {fewer[where].mean():.2e} |",
+                flush=True,
+            )
+        best.append(-10 * math.log10(floor.mean() + lost))
+        both.append(-10 * math.log10(floor.mean() + lost + seldom))
+    twin, got, sharp = (held_out_psnr(run, scene) for run in (pinhole, ours, oracle))
+    print(f"\npinhole twin {twin:.2f}, ours {got:.2f}, oracle {sharp:.2f}: share {(got - twin) / (sharp - twin):.3f}")
+    for name, values in (("flat, depth and lens known", best), ("and half of the photos in focus", both)):
+        print(f"{name}: {np.mean(values):.2f} dB, share {(np.mean(values) - twin) / (sharp - twin):.3f}")
 
 
 if __name__ == "__main__":
