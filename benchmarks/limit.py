@@ -88,6 +88,11 @@ def halves_of(scene: Scene, oracle: Run, folder: Path) -> list[Run]:
     ]
 
 
+def squared(run: Run, scene: Scene, i: int) -> np.ndarray:
+    """(H, W): the squared error of what a run shows of view i."""
+    return ((sharp_view(run, scene, i) - scene.sharp(i)) ** 2).mean(-1)
+
+
 class Disc:
     """Blurs pictures (H, W, 3) of one size by a disc, in linear light, around their borders."""
 
@@ -162,12 +167,12 @@ def main() -> None:
 
     best, both = [], []
     for i in scene.test[: given.views]:
-        view, ground = oracle.render(scene.camera(i)), scene.sharp(i)
+        view = oracle.render(scene.camera(i))
         truth, disparity = view.image.clamp(0, 1), view.disparity.numpy()
-        own, floor = (((sharp_view(run, scene, i) - ground) ** 2).mean(-1) for run in (ours, oracle))
+        own, floor = (squared(run, scene, i) for run in (ours, oracle))
         radii = np.stack([radius_of(lens, disparity) for lens in kinds])
         least, whose = radii.min(0), radii.argmin(0)
-        few = np.stack([((sharp_view(run, scene, i) - ground) ** 2).mean(-1) - floor for run in halves])
+        few = np.stack([squared(run, scene, i) - floor for run in halves])
         fewer = np.where(whose == 0, few[0], few[1]) if len(kinds) == 2 else few.mean(0)
         lost = seldom = 0.0
         for number in range(int(least.max() / STEP) + 1):

@@ -88,8 +88,10 @@ def test_no_arguments_show_the_help(capsys):
 def test_output_that_nobody_reads_is_no_error(arguments, tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "dofnerf", *arguments]
-    done = subprocess.run(command, check=False, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "dofnerf", *arguments], check=False, stdout=writer, stderr=subprocess.PIPE, text=True,
+        timeout=60, cwd=tmp_path, env={k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"},
+    )  # fmt: skip
     os.close(writer)
     assert done.returncode == 141 and "error" not in done.stderr.lower() and "Traceback" not in done.stderr, done.stderr
 

@@ -73,11 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if arguments[:1] == ["--version"]:
-            print(f"dofnerf {__version__}")
+            print(f"dofnerf {__version__}", flush=True)
             return 0
-        config, run = parse(arguments)
-        run(config)
-        sys.stdout.flush()
+        try:
+            config, run = parse(arguments)
+            run(config)
+        finally:  # after --help, too, which exits
+            sys.stdout.flush()
     except (ValueError, OSError, MemoryError) as error:
         if isinstance(error, BrokenPipeError) and _output_is_closed():
             return 141  # as a shell says of a program that SIGPIPE ended
