@@ -1,13 +1,15 @@
-"""What does each simplification of the splats' lens cost? Photos are drawn from splats, through lenses of several kinds.
+"""What does each simplification of the splats' lens cost? Photos are drawn from splats, through lenses of several
+kinds.
 
     python benchmarks/blur_models.py                  takes about half an hour on two cores
     python benchmarks/blur_models.py --steps 0.2
 
-Splats trained on the sharp photos of the scene in the package become the world. Its photos are drawn through the true lens of
-each view: per Gaussian, as training draws them; exactly, by 128 views over a bell-shaped opening of the same variance, where
-only "alphas multiply instead of adding" is wrong; and exactly through a round one, where the bell is wrong too. Splats trained
-on those photos are compared with the world: PSNR of sharp views held out. The last line starts from the world's own splats,
-with the real photos, and compares with the real sharp photos: what real photos take away from a perfect start.
+Splats trained on the sharp photos of the scene in the package become the world. Its photos are drawn through the true
+lens of each view: per Gaussian, as training draws them; exactly, by 128 views over a bell-shaped opening of the same
+variance, where only "alphas multiply instead of adding" is wrong; and exactly through a round one, where the bell is
+wrong too. Splats trained on those photos are compared with the world: PSNR of sharp views held out. The last line
+starts from the world's own splats, with the real photos, and compares with the real sharp photos: what real photos take
+away from a perfect start.
 
 Three of the *training* views are held out (see choices.py).
 """
@@ -23,12 +25,12 @@ import torch
 from scipy.stats import norm, qmc
 
 from dofnerf import scenes
-from dofnerf.evaluate.bench.cell import validation
 from dofnerf.evaluate.metrics import psnr
+from dofnerf.lab.bench.cell import validation
+from dofnerf.models import ViewLens
+from dofnerf.models.splat.model import SplatModel
+from dofnerf.models.volume.rays import lens_points
 from dofnerf.optics import Kernel, to_display
-from dofnerf.rays import lens_points
-from dofnerf.render import ViewLens
-from dofnerf.render.splats.model import SplatModel
 from dofnerf.scenes import Scene
 from dofnerf.studio.shot import Opening, exact
 from dofnerf.train import TrainConfig, preset, sharp_oracle, shortened, train, trainer
@@ -89,7 +91,9 @@ def main() -> None:
     assert isinstance(world, SplatModel)
     truth = {i: world.view(scene.camera(i)).image.clamp(0, 1).numpy() for i in scene.test}
     real = {i: scene.sharp(i) for i in scene.test}
-    print(f"{scene.describe()}; {parts.steps}; the world is {compared(world, real, scene):.2f} dB from the real sharp photos")
+    print(
+        f"{scene.describe()}; {parts.steps}; the world is {compared(world, real, scene):.2f} dB from the real sharp photos"
+    )
     print("\n| the photos' lens | training's lens | PSNR |\n|---|---|---|")
     for kind, name, config in (
         ("per Gaussian", "per Gaussian", whole),

@@ -5,9 +5,10 @@
     python benchmarks/capture.py package            # the blurred training photos of the scene in the package
     python benchmarks/capture.py SCENE --of-scene   # the photos of any scene whose poses are known, e.g. one of `synth lens`
 
-Camera centres are compared after the similarity that fits them best; the error is given as a share of the scene's extent, the
-diagonal of the box around the cameras and (but for the outermost 2 %) the points of the reference. With --plain, one try with
-pycolmap's own settings and one camera for all, for comparison. Scenes stay in --work, and a second call only measures.
+Camera centres are compared after the similarity that fits them best; the error is given as a share of the scene's
+extent, the diagonal of the box around the cameras and (but for the outermost 2 %) the points of the reference. With
+--plain, one try with pycolmap's own settings and one camera for all, for comparison. Scenes stay in --work, and a
+second call only measures.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dofnerf import scenes
 from dofnerf.capture import CaptureOptions, capture, mapping
 from dofnerf.capture.attempts import Attempt
 from dofnerf.capture.progress import Display
-from dofnerf.pictures import write_image
+from dofnerf.files import write_image
 from dofnerf.scenes import Scene
 from poses import align
 
@@ -46,8 +47,8 @@ def extent(scene: Scene) -> float:
 
 
 def compare(found: Scene, true: Scene) -> tuple[float, float, float, float]:
-    """(rms, largest) distance of camera centres as shares of the extent of `true`, that rms as a share of the diagonal of the
-    box around the cameras alone, and the median angle between optical axes in degrees."""
+    """(rms, largest) distance of camera centres as shares of the extent of `true`, that rms as a share of the diagonal
+    of the box around the cameras alone, and the median angle between optical axes in degrees."""
     cameras = {Path(frame.name).stem: frame.camera for frame in true.frames}
     ours = [frame.camera for frame in found.frames]
     theirs = [cameras[Path(frame.name).stem] for frame in found.frames]
@@ -55,7 +56,8 @@ def compare(found: Scene, true: Scene) -> tuple[float, float, float, float]:
     scale, turn, shift = align(a, b)
     off = np.linalg.norm(scale * a @ turn.T + shift - b, axis=1)
     rms, whole = float(np.sqrt((off**2).mean())), extent(true)
-    # Cameras close together say little about how the whole is turned, so directions are compared after a turn of their own.
+    # Cameras close together say little about how the whole is turned, so directions are compared after a turn of their
+    # own.
     axes = [(one.camera_to_world[:, :3], other.camera_to_world[:, :3]) for one, other in zip(ours, theirs, strict=True)]
     u, _, vt = np.linalg.svd(sum(other @ one.T for one, other in axes))
     cosines = [(u @ vt @ one.forward) @ other.forward for one, other in zip(ours, theirs, strict=True)]

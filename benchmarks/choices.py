@@ -4,9 +4,9 @@
     python benchmarks/choices.py --field hash --steps 0.3
     python benchmarks/choices.py --only search
 
-Every eighth photo of the *training* ones is held out (the scene's own held-out views choose nothing). Prints a table: PSNR of
-sharp renders there, the lens's mean errors (aperture in per cent, focus disparity in per cent of the scene's range), processor
-seconds.
+Every eighth photo of the *training* ones is held out (the scene's own held-out views choose nothing). Prints a table:
+PSNR of sharp renders there, the lens's mean errors (aperture in per cent, focus disparity in per cent of the scene's
+range), processor seconds.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 from dofnerf import scenes
-from dofnerf.evaluate.bench.cell import validation
-from dofnerf.evaluate.bench.choice import changed
-from dofnerf.evaluate.bench.experiments.design import choices_of
 from dofnerf.evaluate.quality import held_out_psnr, lens_off
+from dofnerf.lab.bench.cell import validation
+from dofnerf.lab.bench.choice import changed
+from dofnerf.lab.bench.experiments.design import choices_of
 from dofnerf.train import preset, shortened, train
 
 

@@ -1,12 +1,14 @@
-"""What a lens costs: a training step by patches, blurred, against a pinhole step with as many rays. One run, taking turns.
+"""What a lens costs: a training step by patches, blurred, against a pinhole step with as many rays. One run, taking
+turns.
 
     python benchmarks/cost.py                                     hash (patches of 48) and the paper's nerf (of 32, as its own
                                                                   cost experiment), on the scene in the package
     python benchmarks/cost.py --fields hash --rounds 200
 
-Both kinds of step move the same field and do all that training does: rays, samples, field, concentrate (and scatter), loss,
-gradients, Adam. The lens is the scene's true one, so blur is as large as it is. Time is the processor's, so that other
-programs disturb it little; medians over the rounds. Below stands what one search for the lens costs, in pinhole steps.
+Both kinds of step move the same field and do all that training does: rays, samples, field, concentrate (and scatter),
+loss, gradients, Adam. The lens is the scene's true one, so blur is as large as it is. Time is the processor's, so that
+other programs disturb it little; medians over the rounds. Below stands what one search for the lens costs, in pinhole
+steps.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import time
 import torch
 
 from dofnerf import scenes
-from dofnerf.evaluate.bench.step_cost import ROUNDS, begun, patch_of, step_times
+from dofnerf.lab.bench.step_cost import ROUNDS, begun, patch_of, step_times
 from dofnerf.scenes import Scene
 from dofnerf.train import preset
 from dofnerf.train.data import training_data

@@ -1,9 +1,11 @@
-"""How fast the fields are: hash encoding and its network in milliseconds, and training rays per second of hash against nerf.
+"""How fast the fields are: hash encoding and its network in milliseconds, and training rays per second of hash against
+nerf.
 
     python benchmarks/fields.py [--threads 2] [--rays 4096] [--nerf-rays 64]
 
-Both fields train in one run, taking turns, so that whatever else the machine does slows both. A step is all that a pinhole
-training step does: random rays, samples, field, volume rendering, loss, gradients, Adam. Time is wall-clock, the best round.
+Both fields train in one run, taking turns, so that whatever else the machine does slows both. A step is all that a
+pinhole training step does: random rays, samples, field, volume rendering, loss, gradients, Adam. Time is wall-clock,
+the best round.
 """
 
 from __future__ import annotations
@@ -16,14 +18,17 @@ import numpy as np
 import torch
 
 from dofnerf.camera import Camera
-from dofnerf.fields import kind
-from dofnerf.fields.hash_encoding import Grid, encode
-from dofnerf.fields.tiny_network import FEATURES, Layers, perceive
-from dofnerf.rays import choose_space, pixel_rays, random_pixels, stack_cameras
-from dofnerf.render import SamplingConfig, VolumeModel
+from dofnerf.models import SamplingConfig, VolumeModel
+from dofnerf.models.volume.fields import kind
+from dofnerf.models.volume.fields.hash_encoding import Grid, encode
+from dofnerf.models.volume.fields.tiny_network import FEATURES, Layers, perceive
+from dofnerf.models.volume.rays import choose_space, pixel_rays, random_pixels, stack_cameras
 
 SIZE = 168, 252
-RAYS, SAMPLES = 4096, 48  # 196 608 samples: the issue's first try took 46 + 47 ms for 16 levels, 42 + 85 ms for the network
+RAYS, SAMPLES = (
+    4096,
+    48,
+)  # 196 608 samples: the issue's first try took 46 + 47 ms for 16 levels, 42 + 85 ms for the network
 
 
 def best(run: Callable[[], object], rounds: int) -> float:
@@ -91,7 +96,8 @@ def trainer(name: str, rays: int) -> Callable[[], None]:
         pixels = random_pixels(photos, SIZE, rays, generator)
         truth = 0.5 + 0.3 * torch.sin(pixels.centres / 9).mean(-1, keepdim=True)
         loss = sum(
-            (out.colour - truth).square().mean() for out in model(pixel_rays(stack, pixels.photo, pixels.centres), generator)
+            (out.colour - truth).square().mean()
+            for out in model(pixel_rays(stack, pixels.photo, pixels.centres), generator)
         )
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

@@ -3,20 +3,20 @@
     python benchmarks/share.py --preset best --out best       (or any three runs of one scene whose lens is known)
     python benchmarks/limit.py best
 
-Given is what we have to find: depth, lens, and what hides what. The scene is a flat picture, what the sharp oracle shows of a
-held-out view; for each amount of blur there, photos of it with the true lenses' discs and with the noise of the scene's
-photos, which is measured: in windows blurred by more than 4 pixels, at frequencies that such discs leave nothing of. As many
-Gaussians as we take, in a plane, learn from these photos with our rates and a price on edges, and after every quarter of the
-steps one looks at the truth: the best look counts. What they are off by where the view has that blur is what blur and noise
-take away.
+Given is what we have to find: depth, lens, and what hides what. The scene is a flat picture, what the sharp oracle
+shows of a held-out view; for each amount of blur there, photos of it with the true lenses' discs and with the noise of
+the scene's photos, which is measured: in windows blurred by more than 4 pixels, at frequencies that such discs leave
+nothing of. As many Gaussians as we take, in a plane, learn from these photos with our rates and a price on edges, and
+after every quarter of the steps one looks at the truth: the best look counts. What they are off by where the view has
+that blur is what blur and noise take away.
 
-And where things are in focus, they are so in some of the photos only, while the oracle sees all of them sharp. What that costs
-is what an oracle loses that is trained on those photos alone, where the blur is less than a pixel. (With more than two lenses:
-the mean of oracles trained on one half of the photos and on the other.)
+And where things are in focus, they are so in some of the photos only, while the oracle sees all of them sharp. What
+that costs is what an oracle loses that is trained on those photos alone, where the blur is less than a pixel. (With
+more than two lenses: the mean of oracles trained on one half of the photos and on the other.)
 
-Both come on top of the oracle's own error, and give a PSNR and a share of the defocus gap. It is no bound by proof: whoever
-knows more of pictures than that strong edges are few may do better than flat Gaussians. Photos of one lens count as their
-mean; blur is by the depth of the view itself, about that of its neighbours.
+Both come on top of the oracle's own error, and give a PSNR and a share of the defocus gap. It is no bound by proof:
+whoever knows more of pictures than that strong edges are few may do better than flat Gaussians. Photos of one lens
+count as their mean; blur is by the depth of the view itself, about that of its neighbours.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from torch import Tensor
 from dofnerf import scenes
 from dofnerf.camera import Camera
 from dofnerf.evaluate.quality import held_out_psnr, sharp_view
+from dofnerf.models.splat.model import begin_splats
 from dofnerf.optics import to_display, to_linear
-from dofnerf.optics.thin_lens import coc_radius_from_disparity
-from dofnerf.render.splats.model import begin_splats
+from dofnerf.optics.lens import coc_radius_from_disparity
 from dofnerf.scenes import Lens, Scene
 from dofnerf.train import KeepConfig, Run, train
 from dofnerf.train.methods import method
@@ -76,7 +76,8 @@ def noise_of(scene: Scene, oracle: Run) -> float:
 
 
 def halves_of(scene: Scene, oracle: Run, folder: Path) -> list[Run]:
-    """Oracles like this one, on the photos of either lens (or on every other photo, if there are more); kept in `folder`."""
+    """Oracles like this one, on the photos of either lens (or on every other photo, if there are more); kept in
+    `folder`."""
     lenses = list(dict.fromkeys(scene.lens(i) for i in scene.train))
     parts = [scene.train[0::2], scene.train[1::2]]
     if len(lenses) == 2:
@@ -106,13 +107,18 @@ class Disc:
         return to_display(torch.fft.irfft2(light, s=self.size, dim=(0, 1)).clamp(min=0), GAMMA)
 
 
-def learn_flat(truth: Tensor, photos: list[tuple[Disc, Tensor, float]], steps: int, edges: float, seed: int) -> list[Tensor]:
-    """What Gaussians in a plane make of `photos` (blur, picture, weight) of a picture, after each quarter of the steps."""
+def learn_flat(
+    truth: Tensor, photos: list[tuple[Disc, Tensor, float]], steps: int, edges: float, seed: int
+) -> list[Tensor]:
+    """What Gaussians in a plane make of `photos` (blur, picture, weight) of a picture, after each quarter of the
+    steps."""
     height, width = truth.shape[:2]
     config = method("splat").preset("fast")
     assert isinstance(config.field_config, SplatConfig)
     own = replace(config.field_config, degree=0)
-    config = replace(config, field_config=own, steps=replace(config.steps, pinhole_steps=steps, lens_steps=0, lens_ray_steps=0))
+    config = replace(
+        config, field_config=own, steps=replace(config.steps, pinhole_steps=steps, lens_steps=0, lens_ray_steps=0)
+    )
     count = own.count((height, width))
     camera = Camera(np.eye(3, 4), width, width, width / 2, height / 2, width, height)
     torch.manual_seed(seed)
@@ -147,7 +153,9 @@ def main() -> None:
     parser.add_argument("scene", nargs="?", type=Path)
     parser.add_argument("--noise", type=float, help="deviation of the photos' noise, instead of what is measured")
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--edges", type=float, nargs="+", default=[3e-4], help="price on edges; of several the best counts")
+    parser.add_argument(
+        "--edges", type=float, nargs="+", default=[3e-4], help="price on edges; of several the best counts"
+    )
     parser.add_argument("--views", type=int, help="how many of the held-out views; all, if not said")
     given = parser.parse_args()
     scene = scenes.load(given.scene) if given.scene else scenes.demo()
@@ -183,7 +191,11 @@ def main() -> None:
             discs = [(Disc(float(radius_of(lens, middle)), *disparity.shape), n) for lens, n in kinds.items()]
             dice = torch.Generator().manual_seed(i)
             photos = [
-                (disc, disc(truth) + noise / n**0.5 * torch.randn(truth.shape, generator=dice), n * len(kinds) / len(lenses))
+                (
+                    disc,
+                    disc(truth) + noise / n**0.5 * torch.randn(truth.shape, generator=dice),
+                    n * len(kinds) / len(lenses),
+                )
                 for disc, n in discs
             ]
             looks = [look for edges in given.edges for look in learn_flat(truth, photos, given.steps, edges, i)]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from dofnerf.optics import Kernel, coc_radius, coc_radius_from_disparity, scatter, scatter_layers, split_layers
-from dofnerf.pictures import contact_sheet, write_image
+from dofnerf.files import contact_sheet, write_image
 from planes import FOCAL_PX, Plane, everywhere, layer_of, lens_points, photograph, psnr, waves
 
 SIZE = (96, 128)
@@ -37,7 +37,9 @@ def main() -> None:
     depth = torch.tensor([FAR, NEAR])[:, None, None].expand(2, *SIZE)
     seen = alpha[1] > 0
     flat, flat_depth = torch.where(seen[..., None], colour[1], colour[0]), torch.where(seen, depth[1], depth[0])
-    spread = torch.nn.functional.max_pool2d(torch.stack([alpha[1], 1 - alpha[1]])[None], 2 * int(BLUR) + 3, 1, int(BLUR) + 1)[0]
+    spread = torch.nn.functional.max_pool2d(
+        torch.stack([alpha[1], 1 - alpha[1]])[None], 2 * int(BLUR) + 3, 1, int(BLUR) + 1
+    )[0]
     edge = (spread[0] > 0) & (spread[1] > 0)
     border = int(BLUR) + 2
     edge[:border] = edge[-border:] = edge[:, :border] = edge[:, -border:] = False

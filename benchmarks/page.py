@@ -1,12 +1,12 @@
-"""How smoothly the refocusable page moves where there is no graphics card at all: frames a second in a headless Chromium whose
-WebGL is drawn by the processor.
+"""How smoothly the refocusable page moves where there is no graphics card at all: frames a second in a headless
+Chromium whose WebGL is drawn by the processor.
 
     dofnerf export RUN --html --width 1008 --out page.html
     python benchmarks/page.py page.html
 
-A hand drags the focus to and fro for some seconds. The page takes fewer taps, and fewer pixels, until about 30 frames a second
-come out; what it settles on is printed, and how many looks at textures that is a second, the number to compare with what a
-graphics card can do (a cheap telephone's: one to two thousand million).
+A hand drags the focus to and fro for some seconds. The page takes fewer taps, and fewer pixels, until about 30 frames a
+second come out; what it settles on is printed, and how many looks at textures that is a second, the number to compare
+with what a graphics card can do (a cheap telephone's: one to two thousand million).
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-FLAGS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
+FLAGS = [
+    "--no-sandbox",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--ignore-gpu-blocklist",
+]
 PROGRAMS = "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"
 DRAG = """(seconds) => new Promise((resolve) => {
   const slider = document.getElementById("focus"), begun = performance.now(), times = [];
@@ -54,8 +60,12 @@ def main() -> None:
     late = [b - a for a, b in pairwise(times)][len(times) // 2 :]  # when it has settled
     rate = 1000 * len(late) / sum(late)
     looks = rate * pixels * found["layers"] * found["taps"] * 3
-    print(f"{found['width']} × {found['height']}, {found['layers']} layers, the machine's load {os.getloadavg()[0]:.1f}")
-    print(f"{rate:.0f} frames a second, the slowest of these {max(late):.0f} ms; settled on quality {found['quality']}:")
+    print(
+        f"{found['width']} × {found['height']}, {found['layers']} layers, the machine's load {os.getloadavg()[0]:.1f}"
+    )
+    print(
+        f"{rate:.0f} frames a second, the slowest of these {max(late):.0f} ms; settled on quality {found['quality']}:"
+    )
     print(
         f"{found['taps']} taps, 1 of {found['zoom'] ** 2} pixels; at most {looks / 1e6:.0f} million looks at textures a second"
     )

@@ -1,7 +1,8 @@
-"""An independent oracle for blur: real rays through many points of a real lens, onto textured planes that face the camera.
+"""An independent oracle for blur: real rays through many points of a real lens, onto textured planes that face the
+camera.
 
-No circle of confusion anywhere: a ray leaves a point of the lens, passes through the point of the focal plane that its pixel
-images, and takes the colour of the first plane that it meets. NumPy only; nothing of dofnerf is used.
+No circle of confusion anywhere: a ray leaves a point of the lens, passes through the point of the focal plane that its
+pixel images, and takes the colour of the first plane that it meets. NumPy only; nothing of dofnerf is used.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ FOCAL_PX = 200.0
 
 @dataclass(frozen=True)
 class Plane:
-    """A plane at `depth`: `texture(x, y)` → linear light (…, 3), `covers(x, y)` → whether it is there; x, y in scene units."""
+    """A plane at `depth`: `texture(x, y)` → linear light (…, 3), `covers(x, y)` → whether it is there; x, y in scene
+    units."""
 
     depth: float
     texture: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -24,7 +26,8 @@ class Plane:
 
 
 def lens_points(count: int, blades: int = 0, rotation: float = 0.0) -> np.ndarray:
-    """`count` or so points (N, 2), x right and y up, spread evenly over a lens of radius 1 (a spiral), cut to the blades."""
+    """`count` or so points (N, 2), x right and y up, spread evenly over a lens of radius 1 (a spiral), cut to the
+    blades."""
     index = np.arange(count) + 0.5
     radius, angle = np.sqrt(index / count), index * np.pi * (3 - np.sqrt(5))
     points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
@@ -41,7 +44,9 @@ def pixel_rays(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     return (column - width / 2) / FOCAL_PX, -(row - height / 2) / FOCAL_PX
 
 
-def photograph(planes: list[Plane], size: tuple[int, int], lens_radius: float, focus: float, points: np.ndarray) -> np.ndarray:
+def photograph(
+    planes: list[Plane], size: tuple[int, int], lens_radius: float, focus: float, points: np.ndarray
+) -> np.ndarray:
     """The photo (H, W, 3) in linear light, planes sorted from near to far."""
     x, y = pixel_rays(*size)
     total = np.zeros((*size, 3))

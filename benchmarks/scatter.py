@@ -1,7 +1,7 @@
 """Speed and memory of scatter on the CPU, as ratios taken in one run: python benchmarks/scatter.py
 
-Prints the Markdown table that docs/results.md holds. Runs are interleaved and the best of several counts, since machines are
-shared and noisy.
+Prints the Markdown table that docs/results.md holds. Runs are interleaved and the best of several counts, since
+machines are shared and noisy.
 """
 
 # ruff: noqa: I001  (dofnerf comes before torch: it sets how torch's threads wait)
@@ -65,7 +65,9 @@ def built_in() -> tuple[torch.Tensor, torch.Tensor]:
 def picture_sized_buffers() -> float:
     """Peak memory of one forward and backward pass, in buffers of (H, W, 3) float32, in a process of its own."""
     code = "import runpy, sys; print(runpy.run_path(sys.argv[1])['peak_in_this_process']())"
-    return float(subprocess.run([sys.executable, "-c", code, __file__], capture_output=True, text=True, check=True).stdout)
+    return float(
+        subprocess.run([sys.executable, "-c", code, __file__], capture_output=True, text=True, check=True).stdout
+    )
 
 
 def peak_in_this_process() -> float:
@@ -89,8 +91,12 @@ def main() -> None:
     rows = []
     with torch.no_grad():
         slow, fast, mixed = best_of(3, forward(16.0, "reference"), forward(16.0, "cpu"), forward(varied(16.0), "cpu"))
-    rows.append(("`cpu` over `reference`, radius 16 everywhere", f"{slow / fast:.0f}×", "≥ 20×", f"{fast * 1e3:.0f} ms"))
-    rows.append(("`cpu` over `reference`, radius 0 … 16, all different", f"{slow / mixed:.0f}×", "–", f"{mixed * 1e3:.0f} ms"))
+    rows.append(
+        ("`cpu` over `reference`, radius 16 everywhere", f"{slow / fast:.0f}×", "≥ 20×", f"{fast * 1e3:.0f} ms")
+    )
+    rows.append(
+        ("`cpu` over `reference`, radius 0 … 16, all different", f"{slow / mixed:.0f}×", "–", f"{mixed * 1e3:.0f} ms")
+    )
     for name, radius in (("radius 16 everywhere", 16.0), ("radius 0 … 16, all different", varied(16.0))):
         f, b = best_of(7, forward(radius), backward(radius))
         rows.append((f"backward over forward, {name}", f"{b / f:.2f}×", "≤ 3×", f"{f * 1e3:.0f} + {b * 1e3:.0f} ms"))
@@ -106,8 +112,12 @@ def main() -> None:
     about = f"radii up to 15, {float(blur.abs().mean()):.1f} on average"
     rows.append((f"refocus the built-in picture, {about}", f"{1 / disc:.0f} frames/s", "25", f"{disc * 1e3:.0f} ms"))
     rows.append(("the same with six blades", f"{1 / hexagon:.0f} frames/s", "–", f"{hexagon * 1e3:.0f} ms"))
-    rows.append(("peak memory, forward + backward", f"{picture_sized_buffers():.1f} pictures", "≤ 12", "(H, W, 3) float32"))
-    print(f"dofnerf {dofnerf.__version__}, torch {torch.__version__}, {torch.get_num_threads()} threads, {HEIGHT}×{WIDTH}\n")
+    rows.append(
+        ("peak memory, forward + backward", f"{picture_sized_buffers():.1f} pictures", "≤ 12", "(H, W, 3) float32")
+    )
+    print(
+        f"dofnerf {dofnerf.__version__}, torch {torch.__version__}, {torch.get_num_threads()} threads, {HEIGHT}×{WIDTH}\n"
+    )
     print("| what | got | wanted | |\n|---|---|---|---|")
     for row in rows:
         print("| " + " | ".join(row) + " |")

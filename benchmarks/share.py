@@ -1,4 +1,5 @@
-"""How much of the defocus gap does training with a lens close? Three runs of one budget: pinhole twin, ours, sharp oracle.
+"""How much of the defocus gap does training with a lens close? Three runs of one budget: pinhole twin, ours, sharp
+oracle.
 
     python benchmarks/share.py                                  the scene in the package, preset fast
     python benchmarks/share.py SCENE --field hash --steps 0.5   half of the preset's steps
@@ -6,10 +7,10 @@
     python benchmarks/share.py --photos sharp --field hash      nothing is blurred: does it harm to look for a lens?
     python benchmarks/share.py --width 144 --field nerf --field-config '{"depth": 4, "width": 64}'
 
-Prints PSNR over the held-out views, rendered with aperture 0 against the all-in-focus photos, the share
-(ours − pinhole) / (oracle − pinhole), and how far the lens found is from the true one. On sharp photos there is no gap: it
-prints what ours loses, and the largest blur that the lens found claims of any of the scene's points. Settings are tried with
---validation, which holds out some of the training photos instead. Runs are kept under --out and resumed.
+Prints PSNR over the held-out views, rendered with aperture 0 against the all-in-focus photos, the share (ours −
+pinhole) / (oracle − pinhole), and how far the lens found is from the true one. On sharp photos there is no gap: it
+prints what ours loses, and the largest blur that the lens found claims of any of the scene's points. Settings are tried
+with --validation, which holds out some of the training photos instead. Runs are kept under --out and resumed.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from pathlib import Path
 
 import dofnerf
 from dofnerf import scenes
-from dofnerf.evaluate.bench.cell import validation
-from dofnerf.evaluate.bench.choice import changed
 from dofnerf.evaluate.quality import held_out_psnr, largest_blur, lens_off
+from dofnerf.lab.bench.cell import validation
+from dofnerf.lab.bench.choice import changed
 from dofnerf.train import KeepConfig, pinhole_twin, preset, sharp_oracle, shortened, train
 
 
@@ -43,7 +44,9 @@ def main() -> None:
     }.items():
         parser.add_argument(f"--{part}", type=json.loads, default={}, help=f"changes to {words}, as JSON, for all runs")
     parser.add_argument("--only", choices=["pinhole", "ours", "oracle"], nargs="+")
-    parser.add_argument("--validation", action="store_true", help="hold out training photos, not the scene's held-out views")
+    parser.add_argument(
+        "--validation", action="store_true", help="hold out training photos, not the scene's held-out views"
+    )
     parser.add_argument("--out", type=Path, default=Path("share-runs"))
     given = parser.parse_args()
 
@@ -53,7 +56,11 @@ def main() -> None:
     stages = {"photos": given.photos, **given.stages}
     changes = {"steps": stages, "rates": given.rates, "sampling": given.sampling, "field_config": given.field_config}
     config = changed(config, changes)
-    configs = {"pinhole": pinhole_twin(config), "ours": changed(config, {"lens": given.lens}), "oracle": sharp_oracle(config)}
+    configs = {
+        "pinhole": pinhole_twin(config),
+        "ours": changed(config, {"lens": given.lens}),
+        "oracle": sharp_oracle(config),
+    }
     if given.photos == "sharp":
         del configs["oracle"]
     print(f"dofnerf {dofnerf.__version__}; {scene.describe()}; {given.field}, {config.steps}")

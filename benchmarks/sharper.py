@@ -1,14 +1,16 @@
-"""Is the sharp render sharper than each photo, where that photo is blurred? For real photos, of which there are no sharp ones.
+"""Is the sharp render sharper than each photo, where that photo is blurred? For real photos, of which there are no
+sharp ones.
 
     python benchmarks/sharper.py RUN SCENE --width 390
     python benchmarks/sharper.py RUN SCENE --width 390 --picture crops.jpg --views 0 9 16
 
-A photo is blurred where the lens found for it gives a radius above 2 pixels, and in focus where below 0.7. In both places: the
-energy of the differences between neighbours in the sharp render over that in the photo. In focus it should be about 1: grain
-that the render made up would show there, too. `as shot` is the PSNR of the render through the lens found, against the photo.
+A photo is blurred where the lens found for it gives a radius above 2 pixels, and in focus where below 0.7. In both
+places: the energy of the differences between neighbours in the sharp render over that in the photo. In focus it should
+be about 1: grain that the render made up would show there, too. `as shot` is the PSNR of the render through the lens
+found, against the photo.
 
-The picture has a row for each of the views: the render through the lens found for that photo, the sharp one, and crops of both
-where the difference is largest; with --beside also the photo itself, in front.
+The picture has a row for each of the views: the render through the lens found for that photo, the sharp one, and crops
+of both where the difference is largest; with --beside also the photo itself, in front.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from scipy.ndimage import uniform_filter
 from dofnerf import scenes
 from dofnerf.evaluate.metrics import psnr
 from dofnerf.evaluate.quality import learned_lenses
-from dofnerf.pictures import write_image
+from dofnerf.files import write_image
 from dofnerf.train import Run
 
 BLURRED, IN_FOCUS, FEWEST = 2.0, 0.7, 0.005  # pixels of radius, twice; share of a photo's pixels to count as a region
@@ -51,7 +53,9 @@ def main() -> None:
     parser.add_argument("scene", type=Path)
     parser.add_argument("--width", type=int)
     parser.add_argument("--picture", type=Path)
-    parser.add_argument("--views", type=int, nargs="+", default=[0], help="training photos of the picture, counted from 0")
+    parser.add_argument(
+        "--views", type=int, nargs="+", default=[0], help="training photos of the picture, counted from 0"
+    )
     parser.add_argument("--beside", action="store_true", help="show the photos, too")
     given = parser.parse_args()
     run, scene = Run.load(given.run), scenes.load(given.scene, width=given.width)

@@ -1,12 +1,13 @@
-"""Training of splats, timed on a trained run: what a lens costs, pixels a second against the paper's nerf, frames, memory.
+"""Training of splats, timed on a trained run: what a lens costs, pixels a second against the paper's nerf, frames,
+memory.
 
     dofnerf train demo --out runs/demo-fast
     python benchmarks/splat_training.py runs/demo-fast                   the scene in the package
     python benchmarks/splat_training.py --photos 60                 memory of something large (also with --preset best)
 
-All kinds of step, and nerf's (of the paper's size, 256 random rays), take turns in one run, so that whatever else the machine
-does slows all of them; medians of wall time. A step is all that training does: a photo drawn, loss, gradients, Adam.
-Memory is the most that the process ever held, whole (torch and numba alone are about 0.4 GB).
+All kinds of step, and nerf's (of the paper's size, 256 random rays), take turns in one run, so that whatever else the
+machine does slows all of them; medians of wall time. A step is all that training does: a photo drawn, loss, gradients,
+Adam. Memory is the most that the process ever held, whole (torch and numba alone are about 0.4 GB).
 """
 
 # ruff: noqa: I001  (dofnerf comes before torch: it sets how torch's threads wait)
@@ -79,7 +80,9 @@ def enlarged(photos: int, width: int, height: int) -> Scene:
     for i in range(photos):
         one = scene.frames[scene.train[i % len(scene.train)]]
         photo = Resized(one.photo, width, height)
-        frames.append(Frame(f"{i}.png", one.camera.resized(width, height), photo, seen=one.seen, seen_error=one.seen_error))
+        frames.append(
+            Frame(f"{i}.png", one.camera.resized(width, height), photo, seen=one.seen, seen_error=one.seen_error)
+        )
     return replace(scene, frames=tuple(frames), train=tuple(range(photos)), test=())
 
 
@@ -93,7 +96,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--preset", default="fast", help="whose parts of the lens, for memory alone")
     given = parser.parse_args()
-    print(f"dofnerf {dofnerf.__version__}, {torch.get_num_threads()} threads, the machine's load {os.getloadavg()[0]:.1f}")
+    print(
+        f"dofnerf {dofnerf.__version__}, {torch.get_num_threads()} threads, the machine's load {os.getloadavg()[0]:.1f}"
+    )
     if given.run:
         steps_of_run(given.run, given.rounds)
     if given.photos:

@@ -1,7 +1,7 @@
 """Speed of the splat rasteriser on the CPU: python benchmarks/splats.py
 
-Milliseconds are of this machine as busy as it is; the ratios are what to compare. Runs are interleaved and the best of several
-counts. Random Gaussians of about a pixel's deviation, 2 to 8 away, opacities all over, harmonics of degree 2.
+Milliseconds are of this machine as busy as it is; the ratios are what to compare. Runs are interleaved and the best of
+several counts. Random Gaussians of about a pixel's deviation, 2 to 8 away, opacities all over, harmonics of degree 2.
 """
 
 # ruff: noqa: I001  (dofnerf comes before torch: it sets how torch's threads wait)
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from dofnerf.camera import Camera
-from dofnerf.render.splats import Gaussians, draw
+from dofnerf.models.splat.raster import Gaussians, draw
 
 FOCUS = 0.3
 
@@ -83,7 +83,9 @@ def main(runs: int = 12) -> None:
         for case in cases:
             case.run()
     print(f"dofnerf {dofnerf.__version__}, torch {torch.__version__}, {torch.get_num_threads()} threads\n")
-    print("| Gaussians | forward ms | backward ms | Adam ms | step | over pinhole | frames/s |\n|---|---|---|---|---|---|---|")
+    print(
+        "| Gaussians | forward ms | backward ms | Adam ms | step | over pinhole | frames/s |\n|---|---|---|---|---|---|---|"
+    )
     pinhole = 1.0
     for case in cases:
         forward, backward, adam = case.best()

@@ -1,13 +1,15 @@
-"""How good are the points that splats begin with? Against true depth (packaged scene) or against the sparse points (captures).
+"""How good are the points that splats begin with? Against true depth (packaged scene) or against the sparse points
+(captures).
 
     python benchmarks/starts.py                 # the scene in the package; true depth from Mitsuba, for measuring only
     python benchmarks/starts.py FOLDER -d 8     # a capture: sparse points are the reference, the others must do without them
     python benchmarks/starts.py --train 0.33    # and what a third of the steps of preset fast makes of the start
 
-A point's error: in each training photo that shows it, its disparity against that of the reference at its pixel, in per cent; of
-these the least, since the point may be hidden from the others. Coverage: the share of a held-out photo's pixels within 3 pixels
-of a point that is right there within 5 %, nothing nearer in front (only with true depth). PSNR: of sharp renders of every
-eighth of the training photos, which are held out for that; the scene's own held-out views are not looked at.
+A point's error: in each training photo that shows it, its disparity against that of the reference at its pixel, in per
+cent; of these the least, since the point may be hidden from the others. Coverage: the share of a held-out photo's
+pixels within 3 pixels of a point that is right there within 5 %, nothing nearer in front (only with true depth). PSNR:
+of sharp renders of every eighth of the training photos, which are held out for that; the scene's own held-out views are
+not looked at.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from unittest import mock
 import numpy as np
 
 from dofnerf import scenes
+from dofnerf.models.splat.start import Start, starting_points
+from dofnerf.models.splat.start.sweep import sparse_anchors, sweep
+from dofnerf.models.splat.start.views import prepare
 from dofnerf.scenes.scene import Scene
-from dofnerf.scenes.start import Start, starting_points
-from dofnerf.scenes.start.sweep import sparse_anchors, sweep
-from dofnerf.scenes.start.views import prepare
 
 WAYS = {
     "own points, sweep": {},
@@ -39,9 +41,9 @@ WAYS = {
 
 def true_depth(scene: Scene) -> np.ndarray:
     """(frames, H, W) of the packaged scene."""
-    from dofnerf.synth.layouts import make_layout
-    from dofnerf.synth.package_scene import DEMO
-    from dofnerf.synth.raytrace import RayTracer
+    from dofnerf.lab.synth.layouts import make_layout
+    from dofnerf.lab.synth.package_scene import DEMO
+    from dofnerf.lab.synth.raytrace import RayTracer
 
     layout = make_layout(DEMO.layout, DEMO.seed)
     tracer = RayTracer(layout.parts, layout.sky)
@@ -75,7 +77,8 @@ def coverage(scene: Scene, points: np.ndarray, depth: np.ndarray, reach: int = 3
 
 
 def against_sparse(scene: Scene, points: np.ndarray) -> np.ndarray:
-    """For each sight of a sparse point in a training photo: the relative error of the frontmost of `points` within 2 pixels."""
+    """For each sight of a sparse point in a training photo: the relative error of the frontmost of `points` within 2
+    pixels."""
     found = []
     width, height = scene.size
     for i in scene.train:
@@ -113,7 +116,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=30_000)
     parser.add_argument("--only", default="", help="ways whose name holds this")
     parser.add_argument("--train", type=float, default=0.0, help="share of the steps of the preset fast to train")
-    parser.add_argument("--picture", help="a PNG: photos and their disparity, as the sweep without sparse points sees it")
+    parser.add_argument(
+        "--picture", help="a PNG: photos and their disparity, as the sweep without sparse points sees it"
+    )
     options = parser.parse_args()
     scene = scenes.load(options.folder, downscale=options.downscale) if options.folder else scenes.demo()
     print(scene.describe())
@@ -139,7 +144,11 @@ def main() -> int:
         seconds = time.perf_counter() - begin, worked_for() - worked
         points = start.points.astype(np.float64)
         error = against_sparse(scene, points) if depth is None else errors(scene, points, depth)
-        print(row(name, start, seconds, error, None if depth is None else coverage(scene, points, depth)), end="", flush=True)
+        print(
+            row(name, start, seconds, error, None if depth is None else coverage(scene, points, depth)),
+            end="",
+            flush=True,
+        )
         print(f" {trained(scene, ways, options.train):.2f} |" if options.train else "", flush=True)
     if options.picture:
         picture(scene, options.picture)
@@ -153,8 +162,8 @@ def worked_for() -> float:
 
 def trained(scene: Scene, ways: dict[str, bool], share: float) -> float:
     """PSNR of the photos held out from the training ones, after `share` of the steps of the preset fast."""
-    from dofnerf.evaluate.bench.cell import validation
     from dofnerf.evaluate.quality import held_out_psnr
+    from dofnerf.lab.bench.cell import validation
     from dofnerf.train import preset, shortened, train
 
     split = validation(scene)

@@ -1,12 +1,13 @@
-"""How quickly the viewer answers: frames a second of an orbit around splats, and a lens slider before a volumetric field.
+"""How quickly the viewer answers: frames a second of an orbit around splats, and a lens slider before a volumetric
+field.
 
     python benchmarks/viewer.py RUN [RUN ...]     (of any field; the packaged scene's are meant)
 
-For each run, at 504 × 378: what a glance takes (the picture of a camera that moves), sharp and through a lens; what drawing and
-keeping the layers takes; and what a move of a lens slider takes from then on, whole, and with half and a third of the pixels
-along each side, of which the viewer takes the largest that it can do in 70 ms. Medians of wall and of processor time, which
-a busy machine changes less; with NUMBA_NUM_THREADS=1 the latter is what one core needs. Then, for splats, how near layers come
-to the exact lens, by their number.
+For each run, at 504 × 378: what a glance takes (the picture of a camera that moves), sharp and through a lens; what
+drawing and keeping the layers takes; and what a move of a lens slider takes from then on, whole, and with half and a
+third of the pixels along each side, of which the viewer takes the largest that it can do in 70 ms. Medians of wall and
+of processor time, which a busy machine changes less; with NUMBA_NUM_THREADS=1 the latter is what one core needs. Then,
+for splats, how near layers come to the exact lens, by their number.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from dofnerf.evaluate.metrics import psnr
+from dofnerf.models import ViewLens
+from dofnerf.models.splat.model import SplatModel
 from dofnerf.optics import Kernel, scatter_layers, to_display
-from dofnerf.render import ViewLens
-from dofnerf.render.splats.model import SplatModel
 from dofnerf.scenes import Lens
 from dofnerf.studio.shot import Opening, exact
 from dofnerf.studio.subject import Subject, open_run
@@ -60,7 +61,9 @@ def measure(subject: Subject) -> None:
             ("round lens", look),
             ("six blades", replace(look, blades=6)),
         ):
-            print(f"| orbit, {name}, {WIDTH} × {HEIGHT} | {took(lambda shown=shown: glance(model, camera, shown, light))} |")
+            print(
+                f"| orbit, {name}, {WIDTH} × {HEIGHT} | {took(lambda shown=shown: glance(model, camera, shown, light))} |"
+            )
     rounds = ROUNDS if isinstance(model, SplatModel) else 1
     print(f"| draw and keep {LAYERS} layers | {took(lambda: draw(model, camera, LAYERS), rounds)} |")
     for times in (1, 2, 3):
@@ -78,7 +81,9 @@ def quality(subject: Subject) -> None:
     aperture = BLUR * camera.width / (near - far)
     for name, disparity in (("near", near), ("far", far)):
         opening = Opening(Kernel(), subject.light, 1, 128)
-        truth = to_display(exact(subject.model, camera, Lens(aperture, 1 / disparity), opening, lambda: None), subject.light)
+        truth = to_display(
+            exact(subject.model, camera, Lens(aperture, 1 / disparity), opening, lambda: None), subject.light
+        )
         own = subject.model.view(camera, ViewLens(aperture, disparity, light=subject.light)).image
         words = [f"each splat by its own depth: {psnr(own.clamp(0, 1).numpy(), truth.clamp(0, 1).numpy()):.1f} dB"]
         for count in (1, 2, 3, 4, 8):

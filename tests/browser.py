@@ -5,7 +5,8 @@ The fixtures are there for every test (tests/conftest.py names this file):
     def test_it(watched):
         page = watched(path.as_uri())
 
-Playwright's own download of a browser is not needed: Debian's `chromium` will do (`make test` installs it where it may).
+Playwright's own download of a browser is not needed: Debian's `chromium` will do (`make test` installs it where it
+may).
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def browser():
     program = os.environ.get("DOFNERF_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip("no Chromium: install it (apt-get install chromium) or set DOFNERF_CHROMIUM to one")
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (pip install playwright)")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="Playwright is not installed (pip install playwright)"
+    )
     with playwright.sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=program, args=FLAGS)
         yield chromium
@@ -44,8 +47,8 @@ def browser():
 
 @pytest.fixture
 def watched(browser):
-    """Opens pages, each as a visitor of its own; at the end, none may have complained in its console or asked for anything
-    beyond its own site."""
+    """Opens pages, each as a visitor of its own; at the end, none may have complained in its console or asked for
+    anything beyond its own site."""
     contexts, complaints = [], []
 
     def open_page(address: str, width: int = 480, height: int = 420):

@@ -23,4 +23,6 @@ def around(count, radius=4.0):
 
 def facing_forward(count, size=(10, 12), focal=14.0):
     """`count` cameras side by side, all looking along −z at about (0, 0, −3)."""
-    return [look_at((0.3 * (i - (count - 1) / 2), 0.1 * (-1) ** i, 0.02 * i), (0, 0, -3), size, focal) for i in range(count)]
+    return [
+        look_at((0.3 * (i - (count - 1) / 2), 0.1 * (-1) ** i, 0.02 * i), (0, 0, -3), size, focal) for i in range(count)
+    ]

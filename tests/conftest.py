@@ -24,9 +24,10 @@ def _kernel_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-# To see whether its cache on disk is fresh, numba looks only at the file of the outermost kernel. After an edit of a file that
-# it calls into, old machine code would run, and tests would pass on a broken kernel. So each state of the sources has a cache
-# of its own. Set before dofnerf, and so numba, is imported; child processes and xdist's workers inherit it.
+# To see whether its cache on disk is fresh, numba looks only at the file of the outermost kernel. After an edit of a
+# file that it calls into, old machine code would run, and tests would pass on a broken kernel. So each state of the
+# sources has a cache of its own. Set before dofnerf, and so numba, is imported; child processes and xdist's workers
+# inherit it.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".pytest_cache" / f"numba-{_kernel_digest()}"))
 
 # What dofnerf sets for itself when it is imported before torch; test files import torch first.

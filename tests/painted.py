@@ -19,7 +19,8 @@ class Painted:
 
 
 def paint(camera, seed=0):
-    """Random blots on a wall and on a board before it, (H, W, 3), of about three pixels at a focal length of `FOCAL`."""
+    """Random blots on a wall and on a board before it, (H, W, 3), of about three pixels at a focal length of
+    `FOCAL`."""
     rows, columns = np.mgrid[: camera.height, : camera.width] + 0.5
     rays = camera.unproject(np.stack([columns.ravel(), rows.ravel()], axis=-1), np.ones(rows.size)) - camera.position
     image = np.empty((rows.size, 3), np.float32)

@@ -4,8 +4,8 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-# torch's OpenMP threads otherwise spin after each operation and take the cores from our own kernels. Only counts when dofnerf
-# is imported before torch; the user's own setting wins.
+# torch's OpenMP threads otherwise spin after each operation and take the cores from our own kernels. Only counts when
+# dofnerf is imported before torch; the user's own setting wins.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """A posed pinhole camera: the one convention inside.
 
-OpenGL axes: x right, y up, the camera looks along −z. `camera_to_world` maps camera to world coordinates. Pixel (column, row)
-has its centre at (column + 0.5, row + 0.5). `depth` is the distance along the optical axis.
+OpenGL axes: x right, y up, the camera looks along −z. `camera_to_world` maps camera to world coordinates. Pixel
+(column, row) has its centre at (column + 0.5, row + 0.5). `depth` is the distance along the optical axis.
 """
 
 from __future__ import annotations
@@ -51,4 +51,6 @@ class Camera:
     def resized(self, width: int, height: int) -> Camera:
         """The same camera for a picture of another size."""
         sx, sy = width / self.width, height / self.height
-        return replace(self, fx=self.fx * sx, fy=self.fy * sy, cx=self.cx * sx, cy=self.cy * sy, width=width, height=height)
+        return replace(
+            self, fx=self.fx * sx, fy=self.fy * sy, cx=self.cx * sx, cy=self.cy * sy, width=width, height=height
+        )

@@ -1,7 +1,7 @@
 """The command `dofnerf`: one thin verb each.
 
-A verb is a line in `VERBS`: what it does, and where its config (a dataclass whose fields become flags) and its function live.
-They are imported only when the verb is used. Verbs of two words, such as `synth blur`, form a group.
+A verb is a line in `VERBS`: what it does, and where its config (a dataclass whose fields become flags) and its function
+live. They are imported only when the verb is used. Verbs of two words, such as `synth blur`, form a group.
 """
 
 from __future__ import annotations
@@ -51,25 +51,28 @@ VERBS = {
     "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
     "run": Verb("Photos in; scene, lens, report and page out.", "dofnerf.studio.everything", "RunConfig"),
     "capture": Verb("A folder of photos in, a scene with poses out.", "dofnerf.capture.command", "CaptureConfig"),
-    "train": Verb("Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"),
+    "train": Verb(
+        "Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"
+    ),
     "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig"),
     "view": Verb("A run in the browser: orbit, click to focus, turn the lens.", "dofnerf.studio.view", "ViewConfig"),
     "export": Verb("A page to refocus, layers, points or cameras of a run.", "dofnerf.studio.export", "ExportConfig"),
     "eval": Verb("Say how good a run is: PSNR, SSIM, LPIPS, the lens.", "dofnerf.evaluate.command", "EvalConfig"),
-    "bench": Verb("Run one of the paper's experiments.", "dofnerf.evaluate.bench.command", "BenchConfig"),
+    "bench": Verb("Run one of the paper's experiments.", "dofnerf.lab.bench.command", "BenchConfig"),
     "report": Verb("Make a page about a run or an experiment.", "dofnerf.evaluate.report.command", "ReportConfig"),
     "synth lens": Verb(
-        "Photograph a built-in place through a true thin lens.", "dofnerf.synth.lens_command", "LensCommandConfig"
+        "Photograph a built-in place through a true thin lens.", "dofnerf.lab.synth.lens_command", "LensCommandConfig"
     ),
-    "synth blur": Verb("Blur sharp photos by their depth: the paper's recipe.", "dofnerf.synth.blur", "BlurConfig"),
+    "synth blur": Verb("Blur sharp photos by their depth: the paper's recipe.", "dofnerf.lab.synth.blur", "BlurConfig"),
     "synth lightfield": Verb(
-        "Near- and far-focused photos from a light field.", "dofnerf.synth.lightfield", "LightfieldConfig"
+        "Near- and far-focused photos from a light field.", "dofnerf.lab.synth.lightfield", "LightfieldConfig"
     ),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; returns the exit code: 0, 2 for a mistake of the user's, 130 when interrupted, 141 when nobody reads on."""
+    """Run one verb; returns the exit code: 0, 2 for a mistake of the user's, 130 when interrupted, 141 when nobody
+    reads on."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if arguments[:1] == ["--version"]:

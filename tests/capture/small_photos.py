@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image
 
 from dofnerf.camera import Camera
-from dofnerf.pictures.files import to_bytes
+from dofnerf.files.pictures import to_bytes
 
 WIDTH, HEIGHT, FOCAL, COUNT = 240, 180, 225.0, 6
 

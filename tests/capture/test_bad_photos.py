@@ -13,7 +13,7 @@ from small_photos import place, save_photo
 
 from dofnerf.capture import mapping
 from dofnerf.cli import main
-from dofnerf.pictures import outputs, write_video
+from dofnerf.files import outputs, write_video
 from painted import paint
 
 NOISE = np.random.default_rng(0).uniform(0, 1, (80, 96, 3)).astype(np.float32)
@@ -58,15 +58,23 @@ def doubles(folder):
 BAD = {
     "nowhere: there is no such folder or video": lambda at: at / "nowhere",
     "the folder is empty": lambda at: touch(at / "empty"),
-    "empty but for 1 folders; give the one that holds the photos": lambda at: photos(touch(at / "outer") / "inner", 3).parent,
+    "empty but for 1 folders; give the one that holds the photos": lambda at: (
+        photos(touch(at / "outer") / "inner", 3).parent
+    ),
     "no photos (2 .txt, 1 .pdf)": lambda at: touch(at / "words", "a.txt", "b.txt", "c.pdf"),
-    "only RAW files (3, such as a.CR3), which are not read; develop": lambda at: touch(at / "raw", "a.CR3", "b.cr3", "c.NEF"),
+    "only RAW files (3, such as a.CR3), which are not read; develop": lambda at: touch(
+        at / "raw", "a.CR3", "b.cr3", "c.NEF"
+    ),
     "1 usable photo, at least 3 are needed": lambda at: photos(at / "one", 1),
     "one photo is not enough; give the folder": lambda at: photos(at / "single", 1) / "0.jpg",
     "a RAW file; develop": lambda at: touch(at / "one-raw", "a.dng") / "a.dng",
     "neither a folder of photos nor a video": lambda at: touch(at / "text", "a.txt") / "a.txt",
-    "2 usable photos, at least 3 are needed; 1.jpg: the picture is truncated or corrupt": lambda at: cut_off(at / "cut"),
-    "2 usable photos, at least 3 are needed; 0 again 0.jpg: the same picture as 0.jpg": lambda at: doubles(at / "doubles"),
+    "2 usable photos, at least 3 are needed; 1.jpg: the picture is truncated or corrupt": lambda at: cut_off(
+        at / "cut"
+    ),
+    "2 usable photos, at least 3 are needed; 0 again 0.jpg: the same picture as 0.jpg": lambda at: doubles(
+        at / "doubles"
+    ),
     "0 usable photos, at least 3 are needed; 0.jpg: too small (40×30 pixels)": lambda at: photos(
         at / "tiny", 3, (slice(30), slice(40))
     ),
@@ -132,7 +140,9 @@ def test_a_disk_that_is_too_small(tmp_path, capsys, monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9, 1000))
     no_luck(monkeypatch, tmp_path)
-    assert "0 MB are free on this disk, about 0 MB are needed" in complaint(capsys, photos(tmp_path / "a", 3), tmp_path / "out")
+    assert "0 MB are free on this disk, about 0 MB are needed" in complaint(
+        capsys, photos(tmp_path / "a", 3), tmp_path / "out"
+    )
     assert "0 MB are free" in complaint(capsys, tmp_path / "a", tmp_path / "out", "--size", "200")  # as it advises
     monkeypatch.undo()
     no_luck(monkeypatch, tmp_path)

@@ -1,4 +1,5 @@
-"""A capture against the truth: the painted world's cameras, walls and colours, which the photos alone must give back."""
+"""A capture against the truth: the painted world's cameras, walls and colours, which the photos alone must give
+back."""
 
 import json
 import shutil
@@ -67,7 +68,11 @@ def test_exif_reaches_the_lens(captured):
     groups = aperture_groups(scene, "exif")
     assert len(set(groups[:4])) == len(set(groups[4:])) == 1 and groups[0] != groups[4]
     exif = scene.frames[0].exif
-    assert (exif.focal_length, exif.focal_length_35, exif.subject_distance) == (35, 34, 3.5) and exif.camera == "Maker Model 1"
+    assert (exif.focal_length, exif.focal_length_35, exif.subject_distance) == (
+        35,
+        34,
+        3.5,
+    ) and exif.camera == "Maker Model 1"
     # In metres a lens of 35 mm at f/1.8 has a radius of 35 / 3.6 mm.
     for i, aperture in enumerate(exif_apertures(scene)):
         assert aperture == pytest.approx(scene.camera(i).fx * 0.035 / 2 / (1.8 if i < 4 else 4.0), rel=1e-6)

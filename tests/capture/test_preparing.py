@@ -19,7 +19,7 @@ from dofnerf.capture.photos import Header, Photo, choose_turns, prepare, read_he
 from dofnerf.capture.progress import Display
 from dofnerf.capture.verdicts import explain
 from dofnerf.capture.video import extract_frames
-from dofnerf.pictures import read_image, write_video
+from dofnerf.files import read_image, write_video
 from dofnerf.scenes.exif import Exif, read_exif
 
 CARD = np.random.default_rng(1).uniform(0, 1, (12, 16, 3)).astype(np.float32).repeat(10, axis=0).repeat(10, axis=1)
@@ -51,7 +51,9 @@ def test_all_photos_lie_or_all_stand(tmp_path, orientations, stand, turns):
     for i, orientation in enumerate(orientations):
         exif = Image.Exif()
         exif[0x0112] = orientation
-        Image.fromarray(np.zeros((96, 64, 3) if stand[i] else (64, 96, 3), np.uint8)).save(tmp_path / f"{i}.jpg", exif=exif)
+        Image.fromarray(np.zeros((96, 64, 3) if stand[i] else (64, 96, 3), np.uint8)).save(
+            tmp_path / f"{i}.jpg", exif=exif
+        )
     headers, bad = read_headers(sorted(tmp_path.iterdir()))
     assert not bad and choose_turns(headers) == turns
     photos, left = prepare(headers, ["x", "y", "z"], tmp_path / "work", 1600, nothing)
@@ -86,7 +88,9 @@ def test_heic_of_a_telephone_is_read_upright_with_its_lens(tmp_path, orientation
     heif = pytest.importorskip("pillow_heif", reason="pillow-heif is not installed")
     heif.register_heif_opener()
     exif = Image.Exif()
-    exif[0x0112] = orientation  # which HEIF says not to heed: a telephone's file turns its picture by itself, and is tagged too
+    exif[0x0112] = (
+        orientation  # which HEIF says not to heed: a telephone's file turns its picture by itself, and is tagged too
+    )
     exif.get_ifd(0x8769)[0x829D] = 1.8
     Image.fromarray((255 * CARD).round().astype(np.uint8)).save(tmp_path / "IMG_1.HEIC", exif=exif, quality=95)
     headers, bad = read_headers([tmp_path / "IMG_1.HEIC"])
@@ -105,7 +109,10 @@ def test_copies_are_upright_and_shrunk(tmp_path, orientation):
     copy = read_image(photo.file)
     assert np.abs(copy[2::5, 2::5] - CARD[5::10, 5::10]).mean() < 0.02  # the middle of each field
     before = photo.file.stat().st_mtime_ns
-    assert prepare(headers, ["a"], tmp_path / "work", 80, nothing)[0] == [photo] and photo.file.stat().st_mtime_ns == before
+    assert (
+        prepare(headers, ["a"], tmp_path / "work", 80, nothing)[0] == [photo]
+        and photo.file.stat().st_mtime_ns == before
+    )
     save_photo(tmp_path / "a.jpg", 1 - CARD)
     (changed,), _ = prepare(read_headers([tmp_path / "a.jpg"])[0], ["a"], tmp_path / "work", 80, nothing)
     assert np.abs(read_image(changed.file)[2::5, 2::5] - (1 - CARD)[5::10, 5::10]).mean() < 0.02
@@ -140,7 +147,9 @@ def test_exif_is_read_and_broken_exif_is_nothing(tmp_path):
     assert exif == Exif(2.8, 35.0, 50.0, 3.5, "Maker Model 1") and Exif.from_plain(exif.plain()) == exif
     # 50 mm before a film of 36 × 24 mm: 50 / 43.27 of the diagonal.
     assert exif.focal_pixels(3000, 2000) == pytest.approx(3000 / 36 * 50, rel=1e-6)
-    assert not Exif.from_plain({"f_number": -1, "focal_length": "x", "camera": 3, "lens": "\n", "subject_distance": 1e99})
+    assert not Exif.from_plain(
+        {"f_number": -1, "focal_length": "x", "camera": 3, "lens": "\n", "subject_distance": 1e99}
+    )
     save_photo(tmp_path / "b.jpg", CARD, f_number=0.0)
     assert read_exif(tmp_path / "b.jpg").f_number is None
     data = bytearray((tmp_path / "a.jpg").read_bytes())
@@ -155,7 +164,14 @@ def photo(name, exif=None, size=(1600, 1067), sharp=0.3):
 
 def test_one_camera_for_photos_of_one_body_lens_and_zoom():
     wide, long = Exif(2.0, 35.0, 52.0, None, "A", "L"), Exif(4.0, 70.0, 105.0, None, "A", "L")
-    photos = [photo("a", wide), photo("b", long), photo("c", wide), photo("d"), photo("e", size=(1600, 1200)), photo("f")]
+    photos = [
+        photo("a", wide),
+        photo("b", long),
+        photo("c", wide),
+        photo("d"),
+        photo("e", size=(1600, 1200)),
+        photo("f"),
+    ]
     groups = group_photos(photos, 1.0)
     assert [group.names for group in groups] == [("a", "c"), ("b",), ("d", "f"), ("e",)]
     assert [group.known for group in groups] == [True, True, False, False]

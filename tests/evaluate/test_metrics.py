@@ -11,7 +11,7 @@ from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from dofnerf.evaluate import lpips
 from dofnerf.evaluate.metrics import psnr, ssim
-from dofnerf.pictures import read_image
+from dofnerf.files import read_image
 
 
 @pytest.fixture
@@ -48,7 +48,9 @@ def test_a_mask_leaves_the_rest_out(pair):
     left[:, :20] = True
     spoiled = image.copy()
     spoiled[:, 20:] = 0
-    assert psnr(spoiled, truth, left) == pytest.approx(peak_signal_noise_ratio(truth[:, :20], image[:, :20], data_range=1.0))
+    assert psnr(spoiled, truth, left) == pytest.approx(
+        peak_signal_noise_ratio(truth[:, :20], image[:, :20], data_range=1.0)
+    )
     assert psnr(spoiled, truth, ~left) < psnr(image, truth, ~left) - 3
     # A window reaches five pixels to the side: only those wholly on the left are as they were.
     left[:, 15:] = False
@@ -118,7 +120,9 @@ def test_lpips_refuses_files_that_are_something_else(content, tmp_path):
         np.savez(path, something=np.zeros(3))
     else:
         shape = {"kernel": (11, 11, 3, 8), "bias": (8,)}
-        parts = {f"AlexNet_0/Conv_{i}/{name}": np.zeros(size, np.float32) for i in range(5) for name, size in shape.items()}
+        parts = {
+            f"AlexNet_0/Conv_{i}/{name}": np.zeros(size, np.float32) for i in range(5) for name, size in shape.items()
+        }
         parts |= {f"NetLinLayer_{i}/Conv_0/kernel": np.zeros((1, 1, 8, 1), np.float32) for i in range(5)}
         np.savez(path, **parts)
     with pytest.raises(lpips.NoWeights, match=r"weights\.npz: not .*LPIPS"):
@@ -139,7 +143,12 @@ def test_a_download_that_fails_is_one_line(tmp_path, monkeypatch):
 def test_weights_of_double_precision_give_the_same():
     dice = torch.Generator().manual_seed(0)
     shapes = [*lpips._SHAPES]
-    parts = [[torch.rand(shape, generator=dice) * 0.01 for shape in kind] for kind in (shapes, *([s[:1] for s in shapes],) * 2)]
+    parts = [
+        [torch.rand(shape, generator=dice) * 0.01 for shape in kind]
+        for kind in (shapes, *([s[:1] for s in shapes],) * 2)
+    ]
     image, truth = (np.random.default_rng(k).uniform(0, 1, (40, 48, 3)).astype(np.float32) for k in (0, 1))
     single = lpips.Lpips(*parts, "here")(image, truth)
-    assert single > 0 and lpips.Lpips(*([one.double() for one in kind] for kind in parts), "here")(image, truth) == single
+    assert (
+        single > 0 and lpips.Lpips(*([one.double() for one in kind] for kind in parts), "here")(image, truth) == single
+    )

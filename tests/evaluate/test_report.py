@@ -48,7 +48,14 @@ def test_it_opens_without_trouble_and_without_network(opened, report):
     broken = "[...document.images].filter(image => !(image.complete && image.naturalWidth > 0)).length"
     assert page.evaluate(broken) == 0
     assert page.evaluate("document.images.length") >= 10
-    for words in ("Before and after", "Held-out views", "The lens of every photo", "Figures", "Training", "Cameras in space"):
+    for words in (
+        "Before and after",
+        "Held-out views",
+        "The lens of every photo",
+        "Figures",
+        "Training",
+        "Cameras in space",
+    ):
         assert page.get_by_role("heading", name=words).count() == 1
 
 
@@ -125,7 +132,9 @@ def test_without_reference_without_held_out_views_without_a_lens(trained, tmp_pa
 def test_names_cannot_break_the_page(trained, tmp_path):
     run, scene = open_trained(trained / "ours")
     nasty = "</script><script>alert(1)</script>"
-    scene = replace(scene, name=nasty, frames=tuple(replace(frame, name=f"{nasty}{i}") for i, frame in enumerate(scene.frames)))
+    scene = replace(
+        scene, name=nasty, frames=tuple(replace(frame, name=f"{nasty}{i}") for i, frame in enumerate(scene.frames))
+    )
     write_run_page(tmp_path / "page.html", run, scene, "none")
     assert nasty not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
@@ -160,7 +169,9 @@ def test_a_chart_places_its_points():
     assert ticks == [0, 20, 40, 60, 80]
     series = Series("s", [(0, 1, "a"), (10, 10, "b")], "red")
     svg = chart("t", Axis("x", 0, 10, [0, 10]), Axis("y", 1, 100, [1, 10, 100], True), [series])
-    (x0, y0), (x1, y1) = (tuple(map(float, found)) for found in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="3.4"', svg))
+    (x0, y0), (x1, y1) = (
+        tuple(map(float, found)) for found in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="3.4"', svg)
+    )
     top, bottom = 40, 280 - 42
     assert (x0, y0) == (50, bottom)
     assert (x1, y1) == (440 - 12, (top + bottom) / 2)

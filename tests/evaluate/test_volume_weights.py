@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dofnerf.evaluate.bench.work import _near_depth, _near_largest
+from dofnerf.lab.bench.work import _near_depth, _near_largest
 
 
 def test_light_near_the_heaviest_sample_and_near_the_mean_depth():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from dofnerf.optics.aperture import Kernel, edge, reach
 from dofnerf.optics.light import to_display, to_linear
+from dofnerf.optics.shapes import Kernel, edge, reach
 
 
 def test_edge_is_the_papers_soft_step_within_its_cut_off():
@@ -59,7 +59,9 @@ def test_light_curves_invert_and_have_finite_slope_at_black(curve):
 
 
 def test_srgb_is_the_standard():
-    torch.testing.assert_close(to_linear(torch.tensor([0.5, 0.02, 1.0]), "srgb"), torch.tensor([0.2140411, 0.0015480, 1.0]))
+    torch.testing.assert_close(
+        to_linear(torch.tensor([0.5, 0.02, 1.0]), "srgb"), torch.tensor([0.2140411, 0.0015480, 1.0])
+    )
     torch.testing.assert_close(to_linear(torch.tensor(0.5), 2.2), torch.tensor(0.5**2.2))
 
 

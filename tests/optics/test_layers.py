@@ -9,7 +9,9 @@ from dofnerf.optics import Kernel, scatter, scatter_layers, split_layers, to_dis
 @pytest.mark.parametrize("kernel", [Kernel(), Kernel(norm="unit"), Kernel(blades=6)], ids=str)
 def test_one_layer_is_the_plain_op(kernel):
     image, radius = torch.rand(12, 17, 3), 6 * torch.rand(12, 17)
-    assert torch.equal(scatter_layers(image[None], torch.ones(1, 12, 17), radius[None], kernel), scatter(image, radius, kernel))
+    assert torch.equal(
+        scatter_layers(image[None], torch.ones(1, 12, 17), radius[None], kernel), scatter(image, radius, kernel)
+    )
     # The general path, not the short cut: an empty layer behind changes nothing.
     behind = torch.stack([torch.rand(12, 17, 3), image])
     alpha = torch.stack([torch.zeros(12, 17), torch.ones(12, 17)])
@@ -20,7 +22,9 @@ def test_one_layer_is_the_plain_op(kernel):
 def test_sharp_layers_composite_as_pictures_do():
     far, near = torch.rand(8, 9, 3), torch.rand(8, 9, 3)
     alpha = torch.rand(8, 9)
-    out = scatter_layers(torch.stack([far, near]), torch.stack([torch.ones(8, 9), alpha]), torch.zeros(2, 8, 9), light=1.0)
+    out = scatter_layers(
+        torch.stack([far, near]), torch.stack([torch.ones(8, 9), alpha]), torch.zeros(2, 8, 9), light=1.0
+    )
     torch.testing.assert_close(out, near * alpha[..., None] + far * (1 - alpha[..., None]))
 
 

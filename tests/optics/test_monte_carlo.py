@@ -6,7 +6,7 @@ import torch
 from scipy.ndimage import binary_dilation
 
 from dofnerf.optics import Kernel, coc_radius, scatter, scatter_layers, split_layers
-from dofnerf.optics.thin_lens import coc_radius_from_disparity
+from dofnerf.optics.lens import coc_radius_from_disparity
 from planes import FOCAL_PX, Plane, everywhere, layer_of, lens_points, photograph, psnr, waves
 
 SIZE = (72, 96)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from dofnerf.optics import Kernel, LearnedLens, accumulate, coc_radius, scatter
+from dofnerf.optics.kernels import run_jobs
 from dofnerf.optics.scatter import reference
-from dofnerf.optics.scatter.jobs import run_jobs
 
 KERNELS = [
     Kernel(),
@@ -165,7 +165,9 @@ def test_rim_arrays_are_large_enough(blades):
 def test_gradient_descent_finds_the_lens(backend, kernel):
     """A sharp picture with depth and its blurred version: aperture and focus come back to 1 %."""
     generator = torch.Generator().manual_seed(4)
-    image = torch.nn.functional.interpolate(torch.rand(1, 3, 10, 14, generator=generator), size=(20, 28), mode="bicubic")
+    image = torch.nn.functional.interpolate(
+        torch.rand(1, 3, 10, 14, generator=generator), size=(20, 28), mode="bicubic"
+    )
     image = image[0].permute(1, 2, 0).clamp(0, 1).contiguous()
     depth = torch.linspace(1.5, 6.0, 28).expand(20, 28)
     with torch.no_grad():
@@ -221,6 +223,8 @@ def test_jobs_pass_errors_on():
 
 def test_normaliser_of_the_unit_kernel_is_close_to_the_area():
     radius = torch.tensor([10.0, 25.0], dtype=torch.float64)
-    torch.testing.assert_close(reference.normaliser(radius, Kernel(norm="unit")), math.pi * radius**2, rtol=5e-3, atol=0)
+    torch.testing.assert_close(
+        reference.normaliser(radius, Kernel(norm="unit")), math.pi * radius**2, rtol=5e-3, atol=0
+    )
     hexagon = reference.normaliser(radius, Kernel(blades=6, norm="unit"))
     torch.testing.assert_close(hexagon, 1.5 * math.sqrt(3) * radius**2, rtol=1e-2, atol=0)

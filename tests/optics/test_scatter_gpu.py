@@ -1,8 +1,9 @@
 """The triton backend against the reference.
 
-Whether triton compiles or interprets is settled when the kernels are defined: once, for the whole process. So the interpreter
-lives in a process of its own, started with TRITON_INTERPRET=1 and fed from here. This process stays free to import triton as it
-is, to run the kernels on a GPU if there is one, and to be a pytest-xdist worker with other tests before and after.
+Whether triton compiles or interprets is settled when the kernels are defined: once, for the whole process. So the
+interpreter lives in a process of its own, started with TRITON_INTERPRET=1 and fed from here. This process stays free to
+import triton as it is, to run the kernels on a GPU if there is one, and to be a pytest-xdist worker with other tests
+before and after.
 """
 
 from __future__ import annotations
@@ -22,16 +23,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from dofnerf.optics.aperture import Kernel
-from dofnerf.optics.lens import LearnedLens
+from dofnerf.optics.learned import LearnedLens
+from dofnerf.optics.lens import coc_radius
 from dofnerf.optics.scatter import accumulate, reference, scatter
-from dofnerf.optics.thin_lens import coc_radius
+from dofnerf.optics.shapes import Kernel
 
 pytest.importorskip("triton", reason="the gpu backend needs triton: pip install dofnerf[gpu]")
 
-KERNELS = [Kernel(blades, rotation, norm) for blades, rotation in ((0, 0.0), (5, 0.3), (6, 1.1)) for norm in ("paper", "unit")]
+KERNELS = [
+    Kernel(blades, rotation, norm) for blades, rotation in ((0, 0.0), (5, 0.3), (6, 1.1)) for norm in ("paper", "unit")
+]
 on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-compiling = pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="TRITON_INTERPRET is set for this process")
+compiling = pytest.mark.skipif(
+    os.environ.get("TRITON_INTERPRET") == "1", reason="TRITON_INTERPRET is set for this process"
+)
 
 
 @contextmanager
@@ -216,7 +221,8 @@ class CompileOnly:
 
 
 def compile_for_cuda() -> dict[str, list[str]]:
-    """The assembly of every kernel that `accumulate` and its gradient launch. Spoils triton for the rest of the process."""
+    """The assembly of every kernel that `accumulate` and its gradient launch. Spoils triton for the rest of the
+    process."""
     from triton.runtime import driver
 
     from dofnerf.optics.scatter import gpu

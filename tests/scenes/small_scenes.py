@@ -107,7 +107,9 @@ def quaternion(rotation: np.ndarray) -> np.ndarray:
     return vectors[:, values.argmax()]
 
 
-def colmap(root: Path, text: bool = False, model: str = "SIMPLE_PINHOLE", params: tuple[float, ...] | None = None) -> Path:
+def colmap(
+    root: Path, text: bool = False, model: str = "SIMPLE_PINHOLE", params: tuple[float, ...] | None = None
+) -> Path:
     """A COLMAP model with key points exactly where the pinhole projects them."""
     poses, points = world()
     numbers = {"SIMPLE_PINHOLE": 0, "PINHOLE": 1, "SIMPLE_RADIAL": 2, "RADIAL": 3, "OPENCV": 4, "OPENCV_FISHEYE": 5}
@@ -144,7 +146,9 @@ def _colmap_binary(folder: Path, camera: tuple, images: list, points: np.ndarray
     data = struct.pack("<Q", len(images))
     for key, quat, move, name, xy in images:
         data += struct.pack("<I7dI", key, *quat, *move, 1) + name.encode() + b"\0" + struct.pack("<Q", len(xy) + 1)
-        data += b"".join(struct.pack("<ddq", x, y, k + 10) for k, (x, y) in enumerate(xy)) + struct.pack("<ddq", 1, 2, -1)
+        data += b"".join(struct.pack("<ddq", x, y, k + 10) for k, (x, y) in enumerate(xy)) + struct.pack(
+            "<ddq", 1, 2, -1
+        )
     (folder / "images.bin").write_bytes(data)
     data = struct.pack("<Q", len(points))
     for k, xyz in enumerate(points):

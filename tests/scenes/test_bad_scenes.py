@@ -24,7 +24,11 @@ def edit_poses(root: Path, change: Callable[[np.ndarray], Any]) -> Path:
 
 
 def test_missing_photo(tmp_path: Path) -> None:
-    for make, where in ((small.llff, "poses_bounds.npy"), (small.colmap, "sparse"), (small.transforms, "transforms.json")):
+    for make, where in (
+        (small.llff, "poses_bounds.npy"),
+        (small.colmap, "sparse"),
+        (small.transforms, "transforms.json"),
+    ):
         root = make(folder(tmp_path / make.__name__))
         (root / "images/photo_2.png").unlink()
         complaint(root, where, "missing")
@@ -55,7 +59,9 @@ def test_triplet_with_a_photo_less(tmp_path: Path) -> None:
 def test_nan_poses(tmp_path: Path) -> None:
     complaint(edit_poses(small.llff(folder(tmp_path / "a")), lambda t: t.__setitem__((3, 0), np.nan)), "frame 3", "NaN")
     root = small.transforms(folder(tmp_path / "b"))
-    complaint(edit(root, lambda d: d["frames"][3]["transform_matrix"][0].__setitem__(1, float("nan"))), "frame 3", "NaN")
+    complaint(
+        edit(root, lambda d: d["frames"][3]["transform_matrix"][0].__setitem__(1, float("nan"))), "frame 3", "NaN"
+    )
     root = small.colmap(folder(tmp_path / "c"), text=True)
     path = root / "sparse/0/images.txt"
     lines = path.read_text().split("\n")
@@ -65,7 +71,11 @@ def test_nan_poses(tmp_path: Path) -> None:
 
 
 def test_matrices_that_are_no_rotation(tmp_path: Path) -> None:
-    complaint(edit_poses(small.llff(folder(tmp_path / "a")), lambda t: t.__setitem__((5, 0), 3.0)), "frame 5", "not a rotation")
+    complaint(
+        edit_poses(small.llff(folder(tmp_path / "a")), lambda t: t.__setitem__((5, 0), 3.0)),
+        "frame 5",
+        "not a rotation",
+    )
     for k, factor in enumerate((2.0, -1.0, 0.0)):
         root = small.transforms(folder(tmp_path / f"b{k}"))
 
@@ -78,12 +88,15 @@ def test_matrices_that_are_no_rotation(tmp_path: Path) -> None:
 
 
 def test_zero_focal_length(tmp_path: Path) -> None:
-    complaint(edit_poses(small.llff(folder(tmp_path / "a")), lambda t: t.__setitem__((1, 14), 0)), "frame 1", "focal length")
+    complaint(
+        edit_poses(small.llff(folder(tmp_path / "a")), lambda t: t.__setitem__((1, 14), 0)), "frame 1", "focal length"
+    )
     complaint(edit(small.transforms(folder(tmp_path / "b")), lambda d: d.update(fl_x=0)), "fl_x", "larger than 0")
     complaint(edit(small.transforms(folder(tmp_path / "c")), lambda d: d.pop("fl_x")), "frame 0", "no focal length")
     complaint(small.colmap(folder(tmp_path / "d"), params=(0.0, 12.0, 8.0)), "focal length")
     complaint(
-        edit(small.transforms(folder(tmp_path / "e")), lambda d: (d.pop("fl_x"), d.update(camera_angle_x=4.0))), "radians"
+        edit(small.transforms(folder(tmp_path / "e")), lambda d: (d.pop("fl_x"), d.update(camera_angle_x=4.0))),
+        "radians",
     )
 
 
@@ -119,7 +132,9 @@ def test_mixed_sizes(tmp_path: Path) -> None:
         scenes.load(root).depth(0)
 
 
-@pytest.mark.parametrize("key", ["file_path", "sharp_file_path", "near_file_path", "depth_file_path", "visible_file_path"])
+@pytest.mark.parametrize(
+    "key", ["file_path", "sharp_file_path", "near_file_path", "depth_file_path", "visible_file_path"]
+)
 def test_paths_that_leave_the_scene(tmp_path: Path, key: str) -> None:
     small.picture(tmp_path / "secret.png", 0)
     np.save(tmp_path / "secret.npy", np.ones((small.HEIGHT, small.WIDTH)))
@@ -193,7 +208,9 @@ def test_bad_tables(tmp_path: Path) -> None:
 
 def test_bad_models(tmp_path: Path) -> None:
     root = small.colmap(folder(tmp_path / "a"))
-    complaint(small.colmap(folder(tmp_path / "b"), model="OPENCV_FISHEYE", params=(30.0,) * 8), "OPENCV_FISHEYE", "undistort")
+    complaint(
+        small.colmap(folder(tmp_path / "b"), model="OPENCV_FISHEYE", params=(30.0,) * 8), "OPENCV_FISHEYE", "undistort"
+    )
     for name in ("cameras", "images", "points3D"):
         path = root / f"sparse/0/{name}.bin"
         whole = path.read_bytes()

@@ -39,7 +39,9 @@ def test_bend_is_the_textbook_formula() -> None:
         ("OPENCV", (250.0, 255.0, 152.0, 97.0, -0.12, 0.04, 0.003, -0.004)),
     ],
 )
-def test_dots_move_to_where_the_pinhole_sees_them(tmp_path: Path, model: str, params: tuple[float, ...], monkeypatch) -> None:
+def test_dots_move_to_where_the_pinhole_sees_them(
+    tmp_path: Path, model: str, params: tuple[float, ...], monkeypatch
+) -> None:
     """Draw small dots where the bent camera sees known 3D points; in the straight photo they lie where it says."""
     monkeypatch.setattr(small, "WIDTH", SIZE[0])
     monkeypatch.setattr(small, "HEIGHT", SIZE[1])

@@ -61,7 +61,8 @@ def _depth_of_dot(scene: scenes.Scene, disparity: float) -> float:
     first, last = scene.frames[0], scene.frames[-1]
     steps = [np.array([int(n) for n in frame.name.split("_")[1:]][::-1]) - 4 for frame in (first, last)]
     dots = [
-        np.array([f.camera.width / 2, f.camera.height / 2]) + disparity * s for f, s in zip((first, last), steps, strict=True)
+        np.array([f.camera.width / 2, f.camera.height / 2]) + disparity * s
+        for f, s in zip((first, last), steps, strict=True)
     ]
     depths = np.linspace(1.5, 6, 20001)
     seen = last.camera.project(first.camera.unproject(np.repeat(dots[0][None], len(depths), 0), depths))[0]

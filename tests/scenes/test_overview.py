@@ -9,7 +9,7 @@ import pytest
 import small_scenes as small
 
 from dofnerf import scenes
-from dofnerf.pictures import read_image
+from dofnerf.files import read_image
 
 
 @pytest.mark.parametrize("make", [small.llff, small.transforms, small.colmap, small.triplets, small.lightfield])

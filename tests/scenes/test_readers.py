@@ -146,7 +146,11 @@ def test_blender_flavour(tmp_path: Path) -> None:
             (tmp_path / part).mkdir(exist_ok=True)
             Image.new("RGBA", (small.WIDTH, small.HEIGHT), (200, 0, 0, 128)).save(tmp_path / part / f"r_{i}.png")
             frames.append(
-                {"file_path": f"./{part}/r_{i}", "transform_matrix": [*poses[i].tolist(), [0, 0, 0, 1]], "rotation": 0.1}
+                {
+                    "file_path": f"./{part}/r_{i}",
+                    "transform_matrix": [*poses[i].tolist(), [0, 0, 0, 1]],
+                    "rotation": 0.1,
+                }
             )
         angle = 2 * math.atan(small.WIDTH / 2 / small.FOCAL)
         (tmp_path / f"transforms_{part}.json").write_text(json.dumps({"camera_angle_x": angle, "frames": frames}))
@@ -164,7 +168,11 @@ def test_nerfstudio_and_ngp_flavours(tmp_path: Path) -> None:
     data = json.loads((root / "transforms.json").read_text())
     for key in ("w", "h", "fl_x", "near", "far"):
         data.pop(key)
-    data |= {"camera_model": "OPENCV", "aabb_scale": 16, "train_filenames": [f["file_path"] for f in data["frames"][:4]]}
+    data |= {
+        "camera_model": "OPENCV",
+        "aabb_scale": 16,
+        "train_filenames": [f["file_path"] for f in data["frames"][:4]],
+    }
     for i, frame in enumerate(data["frames"]):
         frame |= {"fl_x": 60.0 + i, "fl_y": 62.0, "cx": 25.0, "cy": 15.0, "w": 48, "h": 32, "sharpness": 3.1}
     (root / "transforms.json").write_text(json.dumps(data))

@@ -12,8 +12,8 @@ import pytest
 import small_scenes as small
 
 from dofnerf import scenes
-from dofnerf.scenes import colmap, llff
 from dofnerf.scenes.colmap_model import read_model
+from dofnerf.scenes.formats import colmap, llff
 
 # Everything that pycolmap sees in a model, as arrays; it runs on its own because it may corrupt Pillow's PNG writing.
 DUMP = """
@@ -40,7 +40,9 @@ needs_pycolmap = pytest.mark.skipif(importlib.util.find_spec("pycolmap") is None
 
 
 def agree(folder: Path, tmp_path: Path, *arguments: str) -> None:
-    subprocess.run([sys.executable, "-c", DUMP, str(folder), str(tmp_path / "dump.npz"), *arguments], check=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-c", DUMP, str(folder), str(tmp_path / "dump.npz"), *arguments], check=True, timeout=120
+    )
     theirs = np.load(tmp_path / "dump.npz")
     for text in (False, True) if arguments else (False,):
         model = read_model(Path(arguments[0]) if text else folder)
@@ -110,7 +112,8 @@ def test_llff_scenes(captures: Path, name: str, views: int, size: tuple[int, int
 
 @pytest.mark.parametrize("name", ["fern", "flower"])
 def test_points_without_images_show_the_same_colour_in_the_photos(captures: Path, name: str) -> None:
-    """The points carry colours of the photos: where the numbering of tracks is right, the photo has that colour there."""
+    """The points carry colours of the photos: where the numbering of tracks is right, the photo has that colour
+    there."""
     scene = scenes.load(captures / name)
     right, wrong = [], []
     for i in range(0, len(scene), 5):

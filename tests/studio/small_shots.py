@@ -11,7 +11,7 @@ from looks import sharpness
 from tiny_world import InMemory, config
 
 from dofnerf.camera import Camera
-from dofnerf.render.splats.model import SplatModel, begin_splats
+from dofnerf.models.splat.model import SplatModel, begin_splats
 from dofnerf.scenes import Frame, Scene, Splats, Viewpoint, write_cameras, write_splats
 from dofnerf.train import checkpoint, preset
 from dofnerf.train.folder import CAMERAS
@@ -63,7 +63,9 @@ def write_run(folder, field: str = "splat", cameras: bool = True, lens: bool = T
     folder.mkdir()
     checkpoint.write(folder / checkpoint.FILE, checkpoint.pack(learner))
     if cameras:
-        write_cameras(folder / CAMERAS, [Viewpoint(f"view-{i}", camera, held_out=i == 3) for i, camera in enumerate(views)])
+        write_cameras(
+            folder / CAMERAS, [Viewpoint(f"view-{i}", camera, held_out=i == 3) for i, camera in enumerate(views)]
+        )
     return model
 
 

@@ -115,7 +115,9 @@ def test_a_sidestep_keeps_the_pivot_where_it_is(small):
     np.testing.assert_allclose(moved.project(there)[0], pixels, atol=1e-9)
     nearer = camera.unproject(pixels, np.full(2, 1.5))
     assert (moved.project(nearer)[0][:, 0] < pixels[:, 0] - 1).all()
-    np.testing.assert_allclose(moved.position - camera.position, camera.camera_to_world[:, :3] @ [0.1, -0.05, 0], atol=1e-12)
+    np.testing.assert_allclose(
+        moved.position - camera.position, camera.camera_to_world[:, :3] @ [0.1, -0.05, 0], atol=1e-12
+    )
 
 
 def test_the_zoomed_crop_shows_what_the_frame_encloses():

@@ -1,4 +1,5 @@
-"""`dofnerf run`: its stages one after the other, each only once, with photos or with a scene; and what comes after training."""
+"""`dofnerf run`: its stages one after the other, each only once, with photos or with a scene; and what comes after
+training."""
 
 import json
 from dataclasses import replace

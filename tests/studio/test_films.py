@@ -134,7 +134,9 @@ def test_paths_look_at_the_pivot_and_close(kind):
         turn = camera.camera_to_world[:, :3]
         assert np.allclose(turn.T @ turn, np.eye(3)) and np.linalg.det(turn) == pytest.approx(1)
     if kind == "circle":
-        assert np.allclose(np.linalg.norm(places - PIVOT, axis=1), 3) and np.ptp(places[:, 0]) == pytest.approx(6, rel=0.02)
+        assert np.allclose(np.linalg.norm(places - PIVOT, axis=1), 3) and np.ptp(places[:, 0]) == pytest.approx(
+            6, rel=0.02
+        )
 
 
 def keyframe(time, x=0.0, aperture=None, depth=NEAR, blades=0, **more) -> Moment:
@@ -144,7 +146,11 @@ def keyframe(time, x=0.0, aperture=None, depth=NEAR, blades=0, **more) -> Moment
 
 
 def test_keyframes_pass_smoothly_through_every_moment(tmp_path):
-    given = [keyframe(0, 0.0, 4.0, NEAR), keyframe(1, 0.3, 8.0, FAR, 6, rotation=30.0), keyframe(3, 0.1, None, exposure=1.0)]
+    given = [
+        keyframe(0, 0.0, 4.0, NEAR),
+        keyframe(1, 0.3, 8.0, FAR, 6, rotation=30.0),
+        keyframe(3, 0.1, None, exposure=1.0),
+    ]
     write_keyframes(tmp_path / "k.json", given)
     moments = read_keyframes(tmp_path / "k.json")
     for moment, at in zip(moments, between(moments, [0, 1, 3]), strict=True):
@@ -213,7 +219,7 @@ def test_refusals(made, tmp_path, monkeypatch, capfd, arguments, words):
 
 
 def test_frames_of_a_film_that_is_drawn_another_way_are_not_taken_over():
-    from dofnerf.render.splats import Style
+    from dofnerf.models.splat.raster import Style
     from dofnerf.studio.film import _state
     from dofnerf.studio.subject import Subject
 
@@ -230,18 +236,28 @@ def test_frames_of_a_film_that_is_drawn_another_way_are_not_taken_over():
 
 @pytest.mark.parametrize(
     ("moments", "words"),
-    [((keyframe(0), keyframe(1, exposure=1e5)), "exposure must be"), ((keyframe(0), keyframe(1e6)), "more than 10000 frames")],
+    [
+        ((keyframe(0), keyframe(1, exposure=1e5)), "exposure must be"),
+        ((keyframe(0), keyframe(1e6)), "more than 10000 frames"),
+    ],
 )
 def test_keyframes_that_no_film_holds(made, tmp_path, capfd, moments, words):
     write_keyframes(tmp_path / "k.json", moments)
-    assert main(["render", str(made / "run"), "--keyframes", str(tmp_path / "k.json"), "--out", str(tmp_path / "a.gif")]) == 2
+    assert (
+        main(["render", str(made / "run"), "--keyframes", str(tmp_path / "k.json"), "--out", str(tmp_path / "a.gif")])
+        == 2
+    )
     err = capfd.readouterr().err
     assert words in err and "k.json" in err and err.count("\n") == 1
 
 
 def test_light_reaches_the_frames(film):
-    lights = [film("--path", "still", "--aperture", 12, "--focus", NEAR, "--frames", 2, "--light", light) for light in (1, 4)]
-    assert lights[1][0, 6:-6, 40:58].mean() > lights[0][0, 6:-6, 40:58].mean() + 0.02  # bright splats win where light adds up
+    lights = [
+        film("--path", "still", "--aperture", 12, "--focus", NEAR, "--frames", 2, "--light", light) for light in (1, 4)
+    ]
+    assert (
+        lights[1][0, 6:-6, 40:58].mean() > lights[0][0, 6:-6, 40:58].mean() + 0.02
+    )  # bright splats win where light adds up
 
 
 @pytest.mark.parametrize(("flag", "power"), [("fstop", 2), ("aperture", 1)])

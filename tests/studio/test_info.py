@@ -51,7 +51,9 @@ def test_a_scene_s_folder_stays_as_it_is(scene: Path, monkeypatch, capsys) -> No
         (["place/scene", "--sheet", "sheet.txt"], "--sheet sheet.txt: unknown file type"),
     ],
 )
-def test_bad_input_is_one_line(scene: Path, tmp_path: Path, monkeypatch, capsys, arguments: list[str], words: str) -> None:
+def test_bad_input_is_one_line(
+    scene: Path, tmp_path: Path, monkeypatch, capsys, arguments: list[str], words: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["info", *arguments]) == 2
     captured = capsys.readouterr()

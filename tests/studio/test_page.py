@@ -1,4 +1,5 @@
-"""The page that anybody can refocus, opened from disk in a browser; and the other things that `dofnerf export` writes."""
+"""The page that anybody can refocus, opened from disk in a browser; and the other things that `dofnerf export`
+writes."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ from small_shots import CAMERA, FAR, FOCAL, HEIGHT, NEAR, WIDTH, card_and_wall, 
 from browser import screenshot
 from dofnerf import scenes
 from dofnerf.cli import main
+from dofnerf.files import read_image, read_map
+from dofnerf.files.ply import read_ply
 from dofnerf.optics import Kernel, scatter_layers
-from dofnerf.pictures import read_image, read_map
 from dofnerf.scenes import Lens, read_cameras, read_drawing, read_splats
-from dofnerf.scenes.ply import read_ply
 from dofnerf.studio.layered import fill
 from dofnerf.studio.shot import Opening, exact
 
@@ -70,7 +71,9 @@ def test_a_click_focuses_there_and_blurs_the_rest_as_a_lens_does(page, made):
     assert float(page.evaluate("depth.value")) == pytest.approx(FAR, rel=0.05)
 
     camera, opening = read_cameras(made / "run" / "cameras.json")[3].camera, Opening(Kernel(), 2.2, 8, 64)
-    truth = exact(card_and_wall(), camera, Lens(8.0, FAR), opening, lambda: None).clamp(0, 1).detach().numpy() ** (1 / 2.2)
+    truth = exact(card_and_wall(), camera, Lens(8.0, FAR), opening, lambda: None).clamp(0, 1).detach().numpy() ** (
+        1 / 2.2
+    )
     right = psnr(far[4:-4, 4:-4], truth[4:-4, 4:-4])
     assert right > 28
     assert psnr(near[4:-4, 4:-4], truth[4:-4, 4:-4]) < right - 3
@@ -135,8 +138,10 @@ def test_the_page_needs_nothing_from_elsewhere(made):
     assert "http:" not in words and "https:" not in words and "src=" not in words.replace("img-src", "")
 
 
-def test_a_page_that_would_be_large_gives_up_some_quality_and_one_that_is_large_says_so(made, tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr("dofnerf.studio.page.LEAST_ROOM", 0)
+def test_a_page_that_would_be_large_gives_up_some_quality_and_one_that_is_large_says_so(
+    made, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.setattr("dofnerf.web.LEAST_ROOM", 0)
     assert "smaller page" not in printed(capfd, "export", made / "run", "--html", "--out", tmp_path / "page.html")
     monkeypatch.setattr("dofnerf.studio.export.LARGE_PAGE", 0.001)
     words = printed(capfd, "export", made / "run", "--html", "--out", tmp_path / "again.html")

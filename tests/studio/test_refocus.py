@@ -10,7 +10,7 @@ from looks import printed, sharpness
 from PIL import Image
 
 from dofnerf.cli import main
-from dofnerf.pictures import read_image, write_exr, write_image, write_map
+from dofnerf.files import read_image, write_exr, write_image, write_map
 from dofnerf.studio.lens_config import AUTOMATIC_BLUR
 from dofnerf.studio.refocus import sweep_focuses
 
@@ -75,7 +75,9 @@ def test_the_blur_is_a_disc_of_the_radius_that_it_says(refocus):
     point[32, 32] = 1
     write_exr("point.exr", dict.fromkeys("RGB", point[..., 0]))
     write_map("flat.npy", np.full((65, 65), 2.0))
-    words = refocus("point.exr", "flat.npy", "--aperture", 20, "--focus", "inf", "--norm", "unit", "--out", "spread.exr")
+    words = refocus(
+        "point.exr", "flat.npy", "--aperture", 20, "--focus", "inf", "--norm", "unit", "--out", "spread.exr"
+    )
     assert "focus    infinity (as given)" in words
     spread = read_image("spread.exr")[..., 0]
     assert spread.sum() == pytest.approx(1, abs=1e-3)
@@ -124,7 +126,18 @@ def test_f_stop_by_hand(refocus):
     refocus("photo.png", "depth.npy", "--aperture", 5 / 3, "--focus", 1, "--out", "same.png")
     np.testing.assert_array_equal(pixels("out.png"), pixels("same.png"))
     words = refocus(
-        "photo.png", "depth.npy", "--fstop", 2, "--focal-length", 50, "--sensor-width", 18, "--focus", 1, "--out", "out.png"
+        "photo.png",
+        "depth.npy",
+        "--fstop",
+        2,
+        "--focal-length",
+        50,
+        "--sensor-width",
+        18,
+        "--focus",
+        1,
+        "--out",
+        "out.png",
     )
     assert "aperture 3.333" in words
 
@@ -184,7 +197,13 @@ def test_blades_rotation_norm_and_light_change_the_picture(refocus):
     lens = ["--aperture", 8, "--focus", 1, "--out"]
     refocus("photo.png", "depth.npy", *lens, "plain.png")
     seen = [pixels("plain.png")]
-    for flags in (["--blades", 5], ["--blades", 5, "--rotation", 36], ["--light", "srgb"], ["--light", 1], ["--norm", "unit"]):
+    for flags in (
+        ["--blades", 5],
+        ["--blades", 5, "--rotation", 36],
+        ["--light", "srgb"],
+        ["--light", 1],
+        ["--norm", "unit"],
+    ):
         refocus("photo.png", "depth.npy", *flags, *lens, "other.png")
         other = pixels("other.png")
         assert all((other != one).any() for one in seen), flags
@@ -215,7 +234,9 @@ def test_gif_sweep_goes_there_and_back(refocus):
 def test_mp4_sweep_plays_once_from_near_to_far(refocus):
     import imageio_ffmpeg
 
-    refocus("photo.png", "depth.npy", "--aperture", 8, "--sweep", "rack.mp4", "--frames", 7, "--fps", 12, "--out", "out.png")
+    refocus(
+        "photo.png", "depth.npy", "--aperture", 8, "--sweep", "rack.mp4", "--frames", 7, "--fps", 12, "--out", "out.png"
+    )
     assert os.path.exists("out.png")
     reader = imageio_ffmpeg.read_frames("rack.mp4")
     facts = next(reader)

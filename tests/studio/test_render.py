@@ -16,9 +16,9 @@ from small_splats import through_points
 
 from dofnerf import scenes
 from dofnerf.cli import main
-from dofnerf.optics.aperture import Kernel
-from dofnerf.pictures import read_image, read_map
-from dofnerf.render import ViewLens, average_light, render_exact
+from dofnerf.files import read_image, read_map
+from dofnerf.models import ViewLens, average_light, render_exact
+from dofnerf.optics.shapes import Kernel
 from dofnerf.scenes import Lens, Viewpoint, read_cameras, write_cameras
 from dofnerf.studio.shot import Opening, exact, from_point
 from dofnerf.train import Run
@@ -110,12 +110,14 @@ def test_aperture_0_is_the_sharp_picture(render, made, source):
 
 def test_a_pixel_of_a_view_from_the_rim_is_the_lens_ray_of_that_point():
     """The camera moved over the lens, against the rays of rays/lens.py."""
-    from dofnerf.rays import camera_rays, lens_rays, pixel_centres, stack_cameras
+    from dofnerf.models.volume.rays import camera_rays, lens_rays, pixel_centres, stack_cameras
 
     camera = replace(CAMERA, fy=1.2 * FOCAL, cx=30.0)
     points = torch.tensor([0.6, -0.7]).expand(HEIGHT, WIDTH, 1, 2)
     photo = torch.zeros(HEIGHT, WIDTH, dtype=torch.long)
-    rays = lens_rays(stack_cameras([camera]), photo, pixel_centres(HEIGHT, WIDTH), points, 9.0, 1 / 3.0).reshape(HEIGHT, WIDTH)
+    rays = lens_rays(stack_cameras([camera]), photo, pixel_centres(HEIGHT, WIDTH), points, 9.0, 1 / 3.0).reshape(
+        HEIGHT, WIDTH
+    )
     moved = camera_rays(from_point(camera, Lens(9.0, 3.0), 0.6, -0.7))
     torch.testing.assert_close(moved.origins, rays.origins)
     torch.testing.assert_close(moved.directions, rays.directions, atol=1e-6, rtol=1e-5)
@@ -160,12 +162,15 @@ def test_as_shot_is_the_lens_that_was_learned(render, made):
 
 
 def test_the_paper_s_k_and_f_stops_by_hand(render, made):
-    """f/0.5 with 60 px for 64 px on 36 mm: 33.75 mm, a radius of 33.75 mm; × 60 px = 2.025 px·m; in units of 0.25 m, 8.1."""
+    """f/0.5 with 60 px for 64 px on 36 mm: 33.75 mm, a radius of 33.75 mm; × 60 px = 2.025 px·m; in units of 0.25 m,
+    8.1."""
     where = ply(made, "--focus", 2)
     assert "aperture 4.5, focus 2: K as given" in render("wall.ply", *where, "--paper-k", 9)
     assert "aperture 2.025, focus 2: f/0.5 at 33.8 mm" in render("wall.ply", *where, "--fstop", 0.5)
     assert "aperture 8.1, focus 2" in render("wall.ply", *where, "--fstop", 0.5, "--unit", 0.25)
-    assert "aperture 1.012, focus 2: f/0.5 at 16.9 mm" in render("wall.ply", *where, "--fstop", 0.5, "--sensor-width", 18)
+    assert "aperture 1.012, focus 2: f/0.5 at 16.9 mm" in render(
+        "wall.ply", *where, "--fstop", 0.5, "--sensor-width", 18
+    )
 
 
 def test_focus_alone_opens_the_lens(render, made):
@@ -192,7 +197,18 @@ def test_16_bits_are_16_bits(render, made):
     where = ply(made)[:-2]
     render("wall.ply", *where, "--out", "a.exr")
     render("wall.ply", *where, "--out", "deep.png", "--format", "png16")
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", "deep.png", "-f", "rawvideo", "-pix_fmt", "rgb48le", "-"]
+    command = [
+        imageio_ffmpeg.get_ffmpeg_exe(),
+        "-v",
+        "error",
+        "-i",
+        "deep.png",
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgb48le",
+        "-",
+    ]
     raw = subprocess.run(command, check=True, capture_output=True).stdout
     deep = np.frombuffer(raw, "<u2").reshape(HEIGHT, WIDTH, 3) / 65535
     np.testing.assert_allclose(deep, np.clip(read_image("a.exr"), 0, 1) ** (1 / 2.2), atol=0.51 / 65535 + 1e-6)

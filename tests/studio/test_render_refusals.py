@@ -1,4 +1,5 @@
-"""`dofnerf render` with every bad input that we could think of: one line that names it, exit code 2, nothing written."""
+"""`dofnerf render` with every bad input that we could think of: one line that names it, exit code 2, nothing
+written."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import pytest
 from small_shots import CAMERA, card_and_wall, write_ply, write_run
 
 from dofnerf.cli import main
+from dofnerf.files.ply import write_ply as write_points
 from dofnerf.scenes import Points, Viewpoint, write_cameras
-from dofnerf.scenes.ply import write_ply as write_points
 
 SMALL = ["--width", "24", "--height", "16"]
 

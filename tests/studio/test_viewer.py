@@ -135,7 +135,9 @@ def test_click_sliders_reload_and_a_second_visitor(visit, server):
 
     shot = act(page, again, lambda: page.get_by_role("button", name="As shot").click())
     lens = server.stage.learned("view-0")
-    assert again.look.radius == pytest.approx(lens.aperture) and again.look.disparity == pytest.approx(1 / lens.focus_depth)
+    assert again.look.radius == pytest.approx(lens.aperture) and again.look.disparity == pytest.approx(
+        1 / lens.focus_depth
+    )
     assert min(shot) > 0
     with page.expect_download() as download:
         page.get_by_role("button", name="Save the frame").click()
@@ -232,7 +234,9 @@ def test_a_kept_look_comes_back_and_nonsense_does_not():
     pose = {"position": [0.0, 1, 2], "wxyz": [1.0, 0, 0, 0], "look_at": [0.0, 0, 0], "up": [0.0, 1, 0], "fov": 0.8}
     text = look.to_json(pose)
     assert from_json(text, 1.0, ("a.png",)) == (look, pose)
-    broken = [text.replace(*pair) for pair in (("0.4", "NaN"), ("0.1", "9"), ("depth", "x"), ("a.png", "b"), ("0.8", "[]"))]
+    broken = [
+        text.replace(*pair) for pair in (("0.4", "NaN"), ("0.1", "9"), ("depth", "x"), ("a.png", "b"), ("0.8", "[]"))
+    ]
     for bad in (None, "", "[]", "{}", text[:-4], *broken):
         assert from_json(bad, 1.0, ("a.png",)) is None, bad
     assert same(CAMERA, CAMERA) and same(CAMERA, CAMERA.resized(32, 24)) and not same(CAMERA, CAMERA.resized(40, 24))
@@ -241,7 +245,9 @@ def test_a_kept_look_comes_back_and_nonsense_does_not():
 def test_the_demo_is_a_run_that_is_there_or_is_trained_now(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = []
-    monkeypatch.setattr("dofnerf.train.train", lambda scene, training, **options: asked.append((scene, training, options)))
+    monkeypatch.setattr(
+        "dofnerf.train.train", lambda scene, training, **options: asked.append((scene, training, options))
+    )
     assert demo_run() == VIEW_RUN
     (scene, training, options), *more = asked
     assert not more and scene.name == "demo_scene" and 100 < training.steps.total < 1000
@@ -303,7 +309,15 @@ def test_what_a_browser_sends_is_kept_within_bounds_and_runs_apart(server):
 
     panel = object.__new__(Panel)
     panel.stage = server.stage
-    sent = {"aperture": 7, "focus": math.nan, "blades": "999", "rotation": -5, "exposure": 1e9, "overlay": "x", "beside": True}
+    sent = {
+        "aperture": 7,
+        "focus": math.nan,
+        "blades": "999",
+        "rotation": -5,
+        "exposure": 1e9,
+        "overlay": "x",
+        "beside": True,
+    }
     for name, value in sent.items():
         setattr(panel, name, SimpleNamespace(value=value))
     assert panel.read(0.3, "view-0") == Look(server.stage.widest, 0.3, 0, 0.0, STOPS, "none", "view-0", False)

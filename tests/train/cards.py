@@ -1,7 +1,8 @@
-"""A field that is not volumetric, for tests of the trainer's seam: coloured cards that face the cameras, more of them in time.
+"""A field that is not volumetric, for tests of the trainer's seam: coloured cards that face the cameras, more of them
+in time.
 
-Nothing here is known to `dofnerf.train` until it is registered. It begins with one card at the far end of the scene, and puts a
-second one at the near end while it learns: the number of its parameters' rows is not that of its config.
+Nothing here is known to `dofnerf.train` until it is registered. It begins with one card at the far end of the scene,
+and puts a second one at the near end while it learns: the number of its parameters' rows is not that of its config.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from dofnerf.models import Model, View, ViewLens
+from dofnerf.models.volume.rays import camera_rays
 from dofnerf.optics import scatter
-from dofnerf.rays import camera_rays
-from dofnerf.render import Model, View, ViewLens
 from dofnerf.train import LensLearningConfig, RatesConfig, StepsConfig, TrainConfig
 from dofnerf.train.methods import Group, Method, Outcome, Steps
 
@@ -93,7 +94,9 @@ class CardMethod(Method):
     def preset(self, name):
         steps = StepsConfig(4 if name == "fast" else 40, 6, 0)
         lens = LensLearningConfig(search_width=12, refits=(), max_radius=8.0, in_focus=0.0)
-        return TrainConfig(self.name, name, steps=steps, lens=lens, rates=RatesConfig(warmup=2), field_config=CardsConfig())
+        return TrainConfig(
+            self.name, name, steps=steps, lens=lens, rates=RatesConfig(warmup=2), field_config=CardsConfig()
+        )
 
     def begin(self, config, setting, scene, data):
         camera = data.cameras[0]

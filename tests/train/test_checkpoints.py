@@ -1,4 +1,5 @@
-"""Runs on disk: what a folder holds, exact resumption after every kind of stop, and files that are not what they should be."""
+"""Runs on disk: what a folder holds, exact resumption after every kind of stop, and files that are not what they should
+be."""
 
 import ast
 import csv
@@ -220,7 +221,9 @@ def poison(monkeypatch, at):
 def test_nan_is_recovered_once(tmp_path, monkeypatch, capsys, on_disk):
     poison(monkeypatch, {6})
     out = tmp_path / "run" if on_disk else None
-    run = train(scene(), config((8, 4, 0), search=False), out=out, keep=replace(QUIET, checkpoint_minutes=1e-9), quiet=False)
+    run = train(
+        scene(), config((8, 4, 0), search=False), out=out, keep=replace(QUIET, checkpoint_minutes=1e-9), quiet=False
+    )
     assert run.learner.standing.step == 12 and run.learner.standing.recoveries == 1
     assert "step 6: the loss is not a number; going on from step 6 at half the rates" in capsys.readouterr().err
     assert run.learner.healthy()
@@ -229,7 +232,9 @@ def test_nan_is_recovered_once(tmp_path, monkeypatch, capsys, on_disk):
 def test_nan_twice_stops_with_the_last_good_checkpoint(tmp_path, monkeypatch):
     poison(monkeypatch, {6, 9})
     with pytest.raises(Diverged, match="broke down again at step 8"):
-        train(scene(), config((8, 4, 0), search=False), out=tmp_path / "run", keep=replace(QUIET, checkpoint_minutes=1e-9))
+        train(
+            scene(), config((8, 4, 0), search=False), out=tmp_path / "run", keep=replace(QUIET, checkpoint_minutes=1e-9)
+        )
     assert Run.load(tmp_path / "run").learner.healthy()
 
 

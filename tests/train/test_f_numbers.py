@@ -1,4 +1,5 @@
-"""What EXIF says about the lens: read from real files, shared by --share-aperture exif, and written beside what was learned."""
+"""What EXIF says about the lens: read from real files, shared by --share-aperture exif, and written beside what was
+learned."""
 
 import csv
 from dataclasses import replace
@@ -10,7 +11,7 @@ from PIL import Image
 from tiny_world import QUIET, config, scene
 
 from dofnerf import scenes
-from dofnerf.pictures import write_image
+from dofnerf.files import write_image
 from dofnerf.scenes.exif import Exif
 from dofnerf.scenes.source import PictureFile
 from dofnerf.train import train
@@ -48,7 +49,9 @@ def lens_rows(run):
 def test_photos_of_one_f_number_share_an_aperture(folder, tmp_path):
     world = scenes.load(folder, hold_out=(3,))
     assert f_numbers(world) == [1.8, 4.0, None, 4.0]
-    run = train(world, config((2, 3, 2), share_aperture="exif", search=False, refits=()), out=tmp_path / "run", keep=QUIET)
+    run = train(
+        world, config((2, 3, 2), share_aperture="exif", search=False, refits=()), out=tmp_path / "run", keep=QUIET
+    )
     rows = lens_rows(run)
     assert [row["f_number_exif"] for row in rows] == ["1.8", "4.0", "", "4.0"]
     aperture = np.array([float(row["aperture"]) for row in rows])
@@ -90,7 +93,8 @@ def test_an_f_number_of_nothing_is_none(folder):
 def test_the_subjects_distance_is_where_focus_starts_once_metres_are_known():
     world = scene()
     frames = tuple(
-        replace(frame, exif=Exif(subject_distance=(1.2, None, 4.0, 2.0, 400.0)[i])) for i, frame in enumerate(world.frames)
+        replace(frame, exif=Exif(subject_distance=(1.2, None, 4.0, 2.0, 400.0)[i]))
+        for i, frame in enumerate(world.frames)
     )
     world = replace(world, frames=frames, metres=0.5, train=(0, 1, 2, 4), test=(3,))
     setting = Setting.of(world, config())

@@ -17,7 +17,10 @@ def lens_of(count, **changes):
 
 def views(world, scale=1.0):
     tensor = torch.from_numpy
-    return [SmallView(tensor(world.sharp(i)), tensor(1 / world.depth(i)), tensor(world.photo(i)), scale) for i in world.train]
+    return [
+        SmallView(tensor(world.sharp(i)), tensor(1 / world.depth(i)), tensor(world.photo(i)), scale)
+        for i in world.train
+    ]
 
 
 def test_search_finds_each_photos_lens_from_the_true_scene():
@@ -48,7 +51,8 @@ def test_photos_that_share_an_aperture_agree_and_keep_their_own_focus():
 
 
 def plain_and_telling(world, wide):
-    """Views of which the odd ones show one flat colour, so that any lens explains them; photos blurred by `wide` apertures."""
+    """Views of which the odd ones show one flat colour, so that any lens explains them; photos blurred by `wide`
+    apertures."""
     seen = []
     for i, view in enumerate(views(world)):
         sharp = torch.full_like(view.sharp, 0.4) if i % 2 else view.sharp

@@ -1,4 +1,5 @@
-"""The seam between the trainer and a field: one that is not volumetric trains, grows, stops, resumes, recovers and renders."""
+"""The seam between the trainer and a field: one that is not volumetric trains, grows, stops, resumes, recovers and
+renders."""
 
 import json
 import math
@@ -11,7 +12,7 @@ import safetensors.torch
 import torch
 from tiny_world import QUIET, scene
 
-from dofnerf.fields import kinds
+from dofnerf.models.volume.fields import kinds
 from dofnerf.train import Run, preset, train
 from dofnerf.train.folder import RunFolder
 from dofnerf.train.methods import _known, method, methods, register

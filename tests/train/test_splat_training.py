@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_world import QUIET, scene
 
-from dofnerf.render.splats.model import begin_splats
+from dofnerf.models.splat.model import begin_splats
 from dofnerf.train import Run, preset, train
 from dofnerf.train.data import missed, training_data
 from dofnerf.train.folder import RunFolder
@@ -72,7 +72,9 @@ def test_a_photo_that_may_be_cut_off_says_only_this_bright_or_brighter():
     assert float(missed(bright, torch.tensor([0.97]), (bright + dark - 0.4) / 2)) > 0
 
 
-@pytest.mark.parametrize("wrong", [{"edges": -1.0}, {"edges": float("nan")}, {"detail": -1.0}, {"degree": 3}, {"splats": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"edges": -1.0}, {"edges": float("nan")}, {"detail": -1.0}, {"degree": 3}, {"splats": -1}]
+)
 def test_settings_that_cannot_be_are_refused(wrong):
     with pytest.raises(ValueError, match="0 or more"):
         SplatConfig(**wrong)

@@ -1,13 +1,14 @@
-"""Single steps against a model that already knows the truth: their loss must be nothing, patch by patch and ray by ray."""
+"""Single steps against a model that already knows the truth: their loss must be nothing, patch by patch and ray by
+ray."""
 
 import numpy as np
 import pytest
 import torch
 from tiny_world import FAR, NEAR, config, scene
 
+from dofnerf.models import Concentrated, Shaded
+from dofnerf.models.volume.rays import choose_space
 from dofnerf.optics import LearnedLens
-from dofnerf.rays import choose_space
-from dofnerf.render import Concentrated, Shaded
 from dofnerf.train.data import training_data
 from dofnerf.train.lens_search import SmallView, sharp_pixels
 from dofnerf.train.methods import NotFinite
@@ -39,7 +40,9 @@ class Truth:
     def __call__(self, rays, generator=None, places=None):
         (shaded,) = self.shade(rays)
         depth = shaded.depth[..., 0]
-        return (Concentrated(shaded.colour[..., 0, :], torch.ones_like(depth), depth, 1 / depth, torch.zeros_like(depth)),)
+        return (
+            Concentrated(shaded.colour[..., 0, :], torch.ones_like(depth), depth, 1 / depth, torch.zeros_like(depth)),
+        )
 
 
 def knowing(world, photos="given", **changes):
@@ -74,7 +77,8 @@ def test_lens_rays_mean_what_scatter_means_and_their_noise_is_no_loss():
     generator = torch.Generator().manual_seed(0)
     outcomes = [steps("lens rays", generator) for _ in range(300)]
     losses, errors = [float(o.loss.detach()) for o in outcomes], [float(o.error) for o in outcomes]
-    # Scatter and true rays differ at the card's silhouette only; the rest of the error is noise, which the loss leaves out.
+    # Scatter and true rays differ at the card's silhouette only; the rest of the error is noise, which the loss leaves
+    # out.
     assert abs(np.mean(losses)) < 0.7 * np.mean(errors)
     outcome = steps("lens rays", generator)
     outcome.loss.backward()

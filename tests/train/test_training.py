@@ -15,11 +15,15 @@ from dofnerf.train.setting import Setting
 
 
 def psnr(run, world, i):
-    return -10 * math.log10(float((run.render(world.camera(i)).image - torch.from_numpy(world.sharp(i))).square().mean()))
+    return -10 * math.log10(
+        float((run.render(world.camera(i)).image - torch.from_numpy(world.sharp(i))).square().mean())
+    )
 
 
 def same(a, b):
-    return all(torch.equal(x, y) for x, y in zip(a.learner.tensors().values(), b.learner.tensors().values(), strict=True))
+    return all(
+        torch.equal(x, y) for x, y in zip(a.learner.tensors().values(), b.learner.tensors().values(), strict=True)
+    )
 
 
 def test_training_learns_the_scene():
@@ -65,7 +69,8 @@ def test_sparse_points_pull_depth():
     world = scene(points=True)
     made = config((60, 0, 0))
     with_points, without = (
-        replace(made, rates=replace(made.rates, depth_weight=weight, depth_rays=32, spread_weight=0.0)) for weight in (1.0, 0.0)
+        replace(made, rates=replace(made.rates, depth_weight=weight, depth_rays=32, spread_weight=0.0))
+        for weight in (1.0, 0.0)
     )
 
     def error(run):

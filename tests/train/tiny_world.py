@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from cameras_around import facing_forward
-from dofnerf.fields.hashgrid import HashConfig
+from dofnerf.models import SamplingConfig
+from dofnerf.models.volume.fields.hashgrid import HashConfig
 from dofnerf.optics import scatter
-from dofnerf.render import SamplingConfig
 from dofnerf.scenes import Frame, Lens, Points, Scene
 from dofnerf.train import KeepConfig, StepsConfig, TrainConfig, preset
 

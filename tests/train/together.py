@@ -19,7 +19,7 @@ import torch.distributed as dist
 from tiny_world import config, scene
 
 from dofnerf import cli
-from dofnerf.render import VolumeModel
+from dofnerf.models import VolumeModel
 from dofnerf.scenes import DEMO
 from dofnerf.train import KeepConfig, checkpoint, loop, steps, train
 from dofnerf.train.folder import RunFolder
@@ -35,7 +35,9 @@ def trainings():
     odd = replace(found, steps=replace(found.steps, rays=97, lens_points=6))
     given = config((2, 4, 4), in_focus=0.0, refits=(), search=False, noise_free=True, lens_rate=0.3, together=0.05)
     points = replace(given, rates=replace(given.rates, depth_weight=0.5, depth_rays=31, spread_weight=0.1))
-    layers = config((1, 5, 0), in_focus=0.0, refits=(), search=False, layers=3, share_aperture="all", only_sampled=False)
+    layers = config(
+        (1, 5, 0), in_focus=0.0, refits=(), search=False, layers=3, share_aperture="all", only_sampled=False
+    )
     nerf = config((2, 2, 2), field="nerf", in_focus=0.0, refits=(), search=False)
     return {
         "odd": (scene(), odd),

@@ -1,4 +1,5 @@
-"""A folder of photos, or a video, → a scene: poses by pycolmap in a process of its own, EXIF, straight photos, sparse points.
+"""A folder of photos, or a video, → a scene: poses by pycolmap in a process of its own, EXIF, straight photos, sparse
+points.
 
 scene = capture("photos", "scene")          # dofnerf capture photos --out scene
 """

@@ -1,7 +1,8 @@
-"""A COLMAP model and the prepared photos → a Scene: straight photos of one size, points with colours, and a sensible frame.
+"""A COLMAP model and the prepared photos → a Scene: straight photos of one size, points with colours, and a sensible
+frame.
 
-Structure from motion knows neither up nor scale. The scene is turned so that the mean camera looks along −z with y up and
-stands at the origin; a known distance between two cameras makes its unit the metre.
+Structure from motion knows neither up nor scale. The scene is turned so that the mean camera looks along −z with y up
+and stands at the origin; a known distance between two cameras makes its unit the metre.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.capture.photos import Photo
-from dofnerf.scenes.colmap import camera_pose, pinhole, seen_by
 from dofnerf.scenes.colmap_model import Model, ModelPoints, read_model
 from dofnerf.scenes.distortion import Undistorted, straighten
+from dofnerf.scenes.formats.colmap import camera_pose, pinhole, seen_by
 from dofnerf.scenes.protocol import scaled
 from dofnerf.scenes.scene import Frame, Points, Scene
 from dofnerf.scenes.source import PictureFile, Source
@@ -54,7 +55,9 @@ class ScaleBy:
             one, other, length = words
             metres = float(length)
         except ValueError:
-            raise ValueError(f"--scale-by {text}: expected A,B,METRES: two photos and the distance between them") from None
+            raise ValueError(
+                f"--scale-by {text}: expected A,B,METRES: two photos and the distance between them"
+            ) from None
         if not (0 < metres < 1e6) or one == other:
             raise ValueError(f"--scale-by {text}: expected two different photos and a distance above 0")
         return cls(one, other, metres)
@@ -173,10 +176,13 @@ def moved(scene: Scene, turn: np.ndarray, shift: np.ndarray, scale: float) -> Sc
 
     def pose(camera: Camera) -> Camera:
         place = scale * (turn @ camera.position + shift)
-        return replace(camera, camera_to_world=np.concatenate([turn @ camera.camera_to_world[:, :3], place[:, None]], axis=1))
+        return replace(
+            camera, camera_to_world=np.concatenate([turn @ camera.camera_to_world[:, :3], place[:, None]], axis=1)
+        )
 
     frames = tuple(
-        replace(f, camera=pose(f.camera), bounds=f.bounds and (f.bounds[0] * scale, f.bounds[1] * scale)) for f in scene.frames
+        replace(f, camera=pose(f.camera), bounds=f.bounds and (f.bounds[0] * scale, f.bounds[1] * scale))
+        for f in scene.frames
     )
     points = scene.points and replace(scene.points, xyz=scale * (scene.points.xyz @ turn.T + shift))
     return replace(scene, frames=frames, points=points, near=scene.near * scale, far=scene.far * scale)
@@ -195,7 +201,9 @@ def scaled_by(scene: Scene, by: ScaleBy, inputs: Sequence[tuple[str, str | None]
     one, other = by.find([file for file, _ in inputs])
     apart = float(np.linalg.norm(position(one) - position(other)))
     if apart <= 1e-9:
-        raise ValueError(f"--scale-by: photos {by.one} and {by.other} were taken from one place; choose two that are apart")
+        raise ValueError(
+            f"--scale-by: photos {by.one} and {by.other} were taken from one place; choose two that are apart"
+        )
     return replace(moved(scene, np.eye(3), np.zeros(3), by.metres / apart), metres=1.0)
 
 

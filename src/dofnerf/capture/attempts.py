@@ -1,10 +1,10 @@
 """How hard to try: settings for features, matches and mapping, from the usual to the most tolerant.
 
 Defocus takes fine features away and leaves few, large ones of low contrast. So the later attempts take weaker features,
-describe them over several sizes and along their slant (domain-size pooling, affine shape), look for more matches along the
-epipolar lines once these are known (guided matching), and let a photo in with fewer of them. That costs time and lets wrong
-matches in, which is why it is not how we begin. Strong blur also makes photos of one place look alike only when they are
-small, and there grain counts for less, too: so one attempt works on small copies.
+describe them over several sizes and along their slant (domain-size pooling, affine shape), look for more matches along
+the epipolar lines once these are known (guided matching), and let a photo in with fewer of them. That costs time and
+lets wrong matches in, which is why it is not how we begin. Strong blur also makes photos of one place look alike only
+when they are small, and there grain counts for less, too: so one attempt works on small copies.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ Options = dict[str, Any]  # names of pycolmap's options → values or further na
 
 @dataclass(frozen=True)
 class Attempt:
-    """`features` names what a database holds: attempts with the same share one. `small` asks for small copies of the photos.
+    """`features` names what a database holds: attempts with the same share one. `small` asks for small copies of the
+    photos.
 
     The rest are options of pycolmap.
     """

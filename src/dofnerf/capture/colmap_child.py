@@ -1,7 +1,8 @@
-"""The child process of `mapping`: pycolmap's features, matches and poses, as a task file says. Tells how it goes on stdout.
+"""The child process of `mapping`: pycolmap's features, matches and poses, as a task file says. Tells how it goes on
+stdout.
 
-Run by its path, and imports nothing of ours: pycolmap and Pillow must not share a process. Stopped and started again, it goes
-on: the database keeps the features and pairs that are done.
+Run by its path, and imports nothing of ours: pycolmap and Pillow must not share a process. Stopped and started again,
+it goes on: the database keeps the features and pairs that are done.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ Task = dict[str, Any]
 _PAIRS_AT_ONCE = 60
 _NOISE = 0.3  # pixels by which features of sharp photos are off
 _FAR_OFF, _FLAT = 4.0, 1.5  # pixels and degrees: pycolmap's own
-_BREATH, _SEEN, _BETTER = 1.15, 40, 0.99  # focal lengths may change so much, with so many points seen, for so much less error
+_BREATH, _SEEN, _BETTER = (
+    1.15,
+    40,
+    0.99,
+)  # focal lengths may change so much, with so many points seen, for so much less error
 
 
 class Speaker:
@@ -136,8 +141,8 @@ def reconstruct(task: Task, speak: Speaker) -> dict[int, Any]:
 def adjust(model: Any, distortion: bool) -> Any:
     """Poses, points and focal lengths (and `distortion`) at their best for all photos together.
 
-    With Cauchy's loss: the features of a blurred photo are often a little off, and squares would listen to them most. What it
-    does not listen to may end up anywhere, even behind a camera, and is dropped.
+    With Cauchy's loss: the features of a blurred photo are often a little off, and squares would listen to them most.
+    What it does not listen to may end up anywhere, even behind a camera, and is dropped.
     """
     options = pycolmap.BundleAdjustmentOptions()
     options.refine_extra_params, options.print_summary = distortion, False
@@ -150,10 +155,11 @@ def adjust(model: Any, distortion: bool) -> Any:
 
 
 def breathe(model: Any, folder: Path) -> Any:
-    """The model with a focal length of its own for each photo, if that explains the photos better; else the model itself.
+    """The model with a focal length of its own for each photo, if that explains the photos better; else the model
+    itself.
 
-    A lens that is focused nearer becomes a little longer (it "breathes"), and shallow photos are focused all over the place.
-    The poses were found with one focal length for a group of photos, which is steadier; this only corrects them.
+    A lens that is focused nearer becomes a little longer (it "breathes"), and shallow photos are focused all over the
+    place. The poses were found with one focal length for a group of photos, which is steadier; this only corrects them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     model.write_text(folder)
@@ -171,7 +177,9 @@ def breathe(model: Any, folder: Path) -> Any:
     free = adjust(pycolmap.Reconstruction(folder), distortion=False)
     before, after = model.compute_mean_reprojection_error(), free.compute_mean_reprojection_error()
     change = [
-        image.camera.params[0] / model.images[key].camera.params[0] for key, image in free.images.items() if image.has_pose
+        image.camera.params[0] / model.images[key].camera.params[0]
+        for key, image in free.images.items()
+        if image.has_pose
     ]
     seen = min(image.num_points3D for image in free.images.values() if image.has_pose)
     plausible = min(change) > 1 / _BREATH and max(change) < _BREATH and seen >= _SEEN

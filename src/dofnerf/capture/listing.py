@@ -1,4 +1,5 @@
-"""Which files of a folder are photos or videos, and which cannot be used, by their names alone: nothing is opened here."""
+"""Which files of a folder are photos or videos, and which cannot be used, by their names alone: nothing is opened
+here."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from dofnerf.pictures.files import PHOTO_SUFFIXES
+from dofnerf.files.pictures import PHOTO_SUFFIXES
 
 VIDEOS = (".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm")
 RAW = (
@@ -32,11 +33,15 @@ def list_files(source: Path) -> Listing:
         raise FileNotFoundError(f"{source}: there is no such folder or video")
     if source.is_file():
         return _single(source)
-    files = sorted((path for path in source.iterdir() if path.is_file() and not path.name.startswith(".")), key=_natural)
+    files = sorted(
+        (path for path in source.iterdir() if path.is_file() and not path.name.startswith(".")), key=_natural
+    )
     photos = [path for path in files if path.suffix.lower() in PHOTO_SUFFIXES]
     taken = {path.stem.lower() for path in photos}
     films = [path for path in files if path.suffix.lower() in VIDEOS]
-    videos = [path for path in films if path.stem.lower() not in taken]  # a telephone's photo may come with a moment of film
+    videos = [
+        path for path in films if path.stem.lower() not in taken
+    ]  # a telephone's photo may come with a moment of film
     raw = [path for path in files if path.suffix.lower() in RAW]
     lonely = [path for path in raw if path.stem.lower() not in taken]
     if not photos and not videos:
@@ -71,5 +76,7 @@ def _nothing(source: Path, files: list[Path], raw: list[Path]) -> str:
         return f"{source}: the folder is empty" + (
             f" but for {below} folders; give the one that holds the photos" if below else ""
         )
-    kinds = ", ".join(f"{count} {kind or 'without suffix'}" for kind, count in Counter(p.suffix for p in files).most_common(3))
+    kinds = ", ".join(
+        f"{count} {kind or 'without suffix'}" for kind, count in Counter(p.suffix for p in files).most_common(3)
+    )
     return f"{source}: no photos ({kinds}); JPEG, PNG, TIFF and HEIC photos, or an MP4 video, are read"

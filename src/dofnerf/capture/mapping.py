@@ -1,7 +1,7 @@
 """Poses for prepared photos: attempts up a ladder of tolerance, each by pycolmap in a process of its own.
 
-All that was computed stays in the work folder: features and matches in a database, each attempt's models and summary beside
-it. Called again, this goes on from there.
+All that was computed stays in the work folder: features and matches in a database, each attempt's models and summary
+beside it. Called again, this goes on from there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import torch
 
 from dofnerf.capture.attempts import LADDER, Attempt
 from dofnerf.capture.groups import Group
-from dofnerf.pictures import write_json
-from dofnerf.scenes.guard import first_line
+from dofnerf.files import write_json
+from dofnerf.files.guard import first_line
 
 CHILD = Path(__file__).parent / "colmap_child.py"
 LOG = "pycolmap.log"
@@ -34,8 +34,8 @@ Report = Callable[[str, int, int], None]
 class Mapped:
     """An attempt's best model: `folder` (COLMAP's), `registered` photos, mean `error` in pixels of the scene's photos.
 
-    `features` and `matches` (inliers with the best partner) are there for every photo, by name; `models` counts the sets of
-    photos that fit together, of which this is the largest.
+    `features` and `matches` (inliers with the best partner) are there for every photo, by name; `models` counts the
+    sets of photos that fit together, of which this is the largest.
     """
 
     attempt: str
@@ -50,7 +50,8 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Staged:
-    """Copies to look for features in: `photos` is a folder of `NAME.png`, `scale` times as large as those of the scene."""
+    """Copies to look for features in: `photos` is a folder of `NAME.png`, `scale` times as large as those of the
+    scene."""
 
     photos: Path
     groups: Sequence[Group]

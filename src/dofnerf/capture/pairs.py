@@ -1,4 +1,5 @@
-"""Which photos are compared with which: all pairs of a few; of many, those beside each other and those that look alike."""
+"""Which photos are compared with which: all pairs of a few; of many, those beside each other and those that look
+alike."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Photos as they are worked with: upright, shrunk in linear light, each once.
 
-A photo is opened here once, and a copy at the working size is kept; later steps, and a resumed capture, read the copy. All
-photos of a scene have one size. Where some stand upright and others lie, those of the rarer kind are turned by 90 degrees: a
-pose does not care which way is up, and photos of one camera then share its sensor's axes, so one model of its lens.
+A photo is opened here once, and a copy at the working size is kept; later steps, and a resumed capture, read the copy.
+All photos of a scene have one size. Where some stand upright and others lie, those of the rarer kind are turned by 90
+degrees: a pose does not care which way is up, and photos of one camera then share its sensor's axes, so one model of
+its lens.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from dofnerf.pictures import atomic, write_json
-from dofnerf.pictures.files import open_picture, to_bytes
+from dofnerf.files import atomic, write_json
+from dofnerf.files.guard import first_line
+from dofnerf.files.pictures import open_picture, to_bytes
 from dofnerf.scenes.exif import Exif, exif_of, orientation_of
 from dofnerf.scenes.export import plain_stems
-from dofnerf.scenes.guard import first_line
 from dofnerf.scenes.source import resize
 
 SMALLEST = 64  # pixels of the shorter side
@@ -57,7 +58,8 @@ class Header:
 class Photo:
     """A prepared photo: `file` is the copy of `size` (width, height); `full` is the size that the photo has itself.
 
-    `sharpness` is the mean gradient of the copy, as a share of its contrast; only useful to compare photos of one scene.
+    `sharpness` is the mean gradient of the copy, as a share of its contrast; only useful to compare photos of one
+    scene.
     """
 
     name: str
@@ -146,7 +148,12 @@ def _prepare_one(header: Header, turn: int, name: str, folder: Path, longest: in
         image, full = load_upright(header.path, turn, longest)
         with atomic(file) as temporary:
             Image.fromarray(to_bytes(image)).save(temporary, compress_level=1)
-        known = {"source": _identity(header.path), "size": image.shape[1::-1], "full": full, "sharpness": sharpness(image)}
+        known = {
+            "source": _identity(header.path),
+            "size": image.shape[1::-1],
+            "full": full,
+            "sharpness": sharpness(image),
+        }
         write_json(record, known)
     look = _look(file)
     size, full = tuple(known["size"]), tuple(known["full"])
@@ -178,7 +185,8 @@ def load_upright(path: Path, turn: int, longest: int) -> tuple[np.ndarray, tuple
 
 
 def sharpness(image: np.ndarray) -> float:
-    """How strong the finest edges of a picture (H, W, 3) are, as a share of its contrast: the 99th per cent of its gradient."""
+    """How strong the finest edges of a picture (H, W, 3) are, as a share of its contrast: the 99th per cent of its
+    gradient."""
     grey = image.mean(axis=-1)
     step = np.hypot(np.diff(grey, axis=1)[:-1], np.diff(grey, axis=0)[:, :-1])
     return float(np.percentile(step, 99) / (np.ptp(np.percentile(grey, [1, 99])) + 1e-3))

@@ -1,4 +1,5 @@
-"""The way from photos to a scene, step by step; each step keeps what it made in SCENE/work, and a second call goes on there."""
+"""The way from photos to a scene, step by step; each step keeps what it made in SCENE/work, and a second call goes on
+there."""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ from dofnerf.capture.photos import Photo, fingerprint, prepare, read_headers, wo
 from dofnerf.capture.progress import Display
 from dofnerf.capture.verdicts import explain, write_sheet
 from dofnerf.capture.video import extract_frames
-from dofnerf.pictures import atomic, write_json
-from dofnerf.pictures.outputs import check_folder
+from dofnerf.files import atomic, write_json
+from dofnerf.files.outputs import check_folder
+from dofnerf.files.ply import write_ply
 from dofnerf.scenes import Scene, load, write_transforms
 from dofnerf.scenes.export import IMAGES, POINTS
 from dofnerf.scenes.making import claim, content_of
-from dofnerf.scenes.ply import write_ply
 
 RECORD, RESULT, WORK, SHEET = "capture.json", "result.json", "work", "photos.jpg"
 MAKER = "dofnerf capture"
@@ -47,16 +48,20 @@ class CaptureOptions:
     """How photos become a scene."""
 
     size: int = 1600
-    """The longer side of the scene's photos, in pixels, at which features are looked for, too; larger photos are shrunk."""
+    """The longer side of the scene's photos, in pixels, at which features are looked for, too; larger photos are
+    shrunk."""
     scale_by: Annotated[str | None, tyro.conf.arg(metavar="A,B,METRES")] = None
-    """Two photos (file names, or numbers from 0) and how far apart they were taken: makes the scene's unit the metre."""
+    """Two photos (file names, or numbers from 0) and how far apart they were taken: makes the scene's unit the
+    metre."""
     every: int | None = None
     """Of a video: take the sharpest of every so many frames (default: so that about 80 come out)."""
     attempts: int = 4
     """How many times to try, with ever more tolerant settings, while photos lack a pose: 1 to 4."""
     exhaustive: int = EXHAUSTIVE
     """Up to so many photos, each is compared with each; beyond, with those beside it and those that look alike."""
-    hold_every: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 9, or as the scene has it already)")] = None
+    hold_every: Annotated[
+        int | None, tyro.conf.arg(help_behavior_hint="(default: 9, or as the scene has it already)")
+    ] = None
     """Hold every n-th photo out of training, to test with; 0 for none."""
     keep_work: bool = False
     """Keep the folder work (copies, features, matches, models) when all is done."""
@@ -76,7 +81,8 @@ class CaptureOptions:
 def capture(
     source: Path | str, out: Path | str, options: CaptureOptions | None = None, display: Display | None = None
 ) -> Scene:
-    """Make a scene in the folder `out` from the photos in `source`, or from a video; returns it as loaded from there."""
+    """Make a scene in the folder `out` from the photos in `source`, or from a video; returns it as loaded from
+    there."""
     try:
         return _capture(Path(source), Path(out), options or CaptureOptions(), display or Display(quiet=True))
     except OSError as error:
@@ -159,7 +165,8 @@ def _settings(options: CaptureOptions) -> dict[str, Any]:
 
 
 def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, display: Display) -> Scene:
-    """The scene that is there; its scale and its held-out photos as they are wanted now. No --scale-by: as they were."""
+    """The scene that is there; its scale and its held-out photos as they are wanted now. No --scale-by: as they
+    were."""
     scene = load(out)
     result = json.loads((out / RESULT).read_text(encoding="utf-8"))
     hold_every = result["hold_every"] if options.hold_every is None else options.hold_every
@@ -180,7 +187,9 @@ def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, display
     return load(out)
 
 
-def _frames(listing: Listing, work: Path, options: CaptureOptions, display: Display) -> tuple[list[Path], dict[str, str]]:
+def _frames(
+    listing: Listing, work: Path, options: CaptureOptions, display: Display
+) -> tuple[list[Path], dict[str, str]]:
     """Photos from the videos, and why some videos gave none, by name; the only one must give some."""
     paths, bad = [], {}
     for number, video in enumerate(listing.videos):
@@ -199,7 +208,9 @@ def _prepared(
 ) -> tuple[list[Photo], dict[str, str]]:
     headers, bad = read_headers(paths)
     if len(headers) >= FEWEST:
-        _expect_space(work, sum(min(1.0, options.size / max(h.stored)) ** 2 * h.stored[0] * h.stored[1] for h in headers))
+        _expect_space(
+            work, sum(min(1.0, options.size / max(h.stored)) ** 2 * h.stored[0] * h.stored[1] for h in headers)
+        )
         names = working_names(header.path for header in headers)
         report = lambda done, total: display.report("photos", done, total)  # noqa: E731
         photos, left = prepare(headers, names, work / "photos", options.size, report)
@@ -230,7 +241,9 @@ def _held(work: Path) -> int:
     total = 0
     for path in work.rglob("*"):
         with contextlib.suppress(OSError):
-            total += path.stat().st_size if path.is_file() and not path.relative_to(work).parts[0].startswith(_VIDEO) else 0
+            total += (
+                path.stat().st_size if path.is_file() and not path.relative_to(work).parts[0].startswith(_VIDEO) else 0
+            )
     return total
 
 
@@ -261,7 +274,9 @@ def _resize(photo: Photo, folder: Path, scale: float) -> None:
 def _judge(source: Path, out: Path, photos: list[Photo], mapped: Mapped, left_out: Mapping[str, str]) -> None:
     """Draw the sheet; give up if too few photos belong together."""
     count = len(mapped.registered)
-    heading = f"{count} of {len(photos)} photos have a pose" + (f", {mapped.error:.2f} px off on average" if count else "")
+    heading = f"{count} of {len(photos)} photos have a pose" + (
+        f", {mapped.error:.2f} px off on average" if count else ""
+    )
     write_sheet(out / SHEET, photos, left_out, heading)
     if count < FEWEST or count < 0.3 * len(photos):
         best = max(mapped.matches.values(), default=0)

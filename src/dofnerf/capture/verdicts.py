@@ -10,7 +10,7 @@ from PIL import Image, ImageOps
 
 from dofnerf.capture.mapping import Mapped
 from dofnerf.capture.photos import Photo
-from dofnerf.pictures import contact_sheet, write_image
+from dofnerf.files import contact_sheet, write_image
 
 _BLURRED = 0.35  # of the usual number of features, and of the usual sharpness
 _FEW = 15  # verified matches with the best partner

@@ -11,8 +11,8 @@ import numpy as np
 from PIL import Image
 
 from dofnerf.capture.photos import sharpness
-from dofnerf.pictures import write_image, write_json
-from dofnerf.scenes.guard import first_line
+from dofnerf.files import write_image, write_json
+from dofnerf.files.guard import first_line
 
 WANTED = 80  # photos from a video, where nobody says how many
 _DONE = "frames.json"

@@ -1,1 +1,2 @@
-"""How good a run is: figures (`dofnerf eval`), the paper's experiments (`dofnerf bench`), a page to see (`dofnerf report`)."""
+"""How good a run is: figures (`dofnerf eval`), the paper's experiments (`dofnerf bench`), a page to see (`dofnerf
+report`)."""

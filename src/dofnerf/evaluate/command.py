@@ -13,8 +13,8 @@ from dofnerf.evaluate import figures
 from dofnerf.evaluate.lpips import VARIABLE, NoWeights, find_weights
 from dofnerf.evaluate.scores import Perceptual, Reference, Scores, score
 from dofnerf.evaluate.trained import open_trained
-from dofnerf.pictures import write_json
-from dofnerf.pictures.outputs import check_folder
+from dofnerf.files import write_json
+from dofnerf.files.outputs import check_folder
 from dofnerf.scenes import Scene
 from dofnerf.train import Run
 
@@ -25,9 +25,9 @@ JSON, CSV = "eval.json", "eval.csv"
 class LpipsConfig:
     """Where LPIPS has its weights from. Without them, its column says so."""
 
-    lpips_weights: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: $DOFNERF_LPIPS, or the torch hub's)")] = (
-        None
-    )
+    lpips_weights: Annotated[
+        Path | None, tyro.conf.arg(help_behavior_hint="(default: $DOFNERF_LPIPS, or the torch hub's)")
+    ] = None
     """An .npz with AlexNet's and the heads' weights."""
     lpips_fetch: bool = False
     """Download the weights into the torch hub's cache if they are not there (245 MB)."""
@@ -51,8 +51,9 @@ class LpipsConfig:
 
 @dataclass(frozen=True)
 class EvalConfig:
-    """Compare a run's held-out views, rendered all in focus, with the scene's all-in-focus photos: PSNR, SSIM and LPIPS of each
-    view and on average, apart for what its photo shows in focus and out of focus; and the lens with the true one, where known.
+    """Compare a run's held-out views, rendered all in focus, with the scene's all-in-focus photos: PSNR, SSIM and LPIPS
+    of each view and on average, apart for what its photo shows in focus and out of focus; and the lens with the true
+    one, where known.
 
     Prints a table; writes eval.json and eval.csv into the run's folder.
 
@@ -67,7 +68,8 @@ class EvalConfig:
     scene: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: where the run was trained)")] = None
     """Where the scene is now, if it has moved."""
     reference: Reference = "sharp"
-    """Compare with all-in-focus photos, or with the held-out photos themselves (of a scene whose photos are all in focus)."""
+    """Compare with all-in-focus photos, or with the held-out photos themselves (of a scene whose photos are all in
+    focus)."""
     out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: the run's)")] = None
     """The folder to write into."""
     lpips: LpipsConfig = field(default_factory=LpipsConfig)
@@ -101,6 +103,11 @@ def run(config: EvalConfig) -> Scores:
 def plain(trained: Run, scene: Scene, found: Scores, reference: Reference = "sharp") -> dict[str, Any]:
     """All that eval.json holds."""
     steps = trained.config.steps.total
-    about = {"scene": scene.name, "size": list(scene.size), "field": trained.config.field, "preset": trained.config.preset}
+    about = {
+        "scene": scene.name,
+        "size": list(scene.size),
+        "field": trained.config.field,
+        "preset": trained.config.preset,
+    }
     seconds = trained.learner.standing.seconds
     return {**about, "steps": steps, "seconds": seconds, "reference": reference, **found.plain()}

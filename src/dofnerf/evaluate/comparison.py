@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw
 
-from dofnerf.pictures import contact_sheet
-from dofnerf.pictures.files import to_bytes
+from dofnerf.files import contact_sheet
+from dofnerf.files.pictures import to_bytes
 
 ERROR_RANGE = 0.1  # the paper's: from 0 to this pixel value (0.2 in its comparison with DS-NeRF)
 ZOOM = 4  # how much larger a crop is shown, compared with its picture
@@ -74,7 +74,8 @@ def zoomed(image: np.ndarray, box: Box, larger: int) -> tuple[np.ndarray, np.nda
 def crops_sheet(
     shown: Sequence[tuple[str, np.ndarray]], truth: np.ndarray, box: Box, heading: str = "", most: float = ERROR_RANGE
 ) -> np.ndarray:
-    """Named pictures and the truth side by side; beneath, the box of each; beneath, how far that is from the truth. uint8."""
+    """Named pictures and the truth side by side; beneath, the box of each; beneath, how far that is from the truth.
+    uint8."""
     larger = -(-LEAST_SHOWN // truth.shape[1])
     rows: list[list[tuple[str, np.ndarray]]] = [[], [], []]
     for name, image in [*shown, ("the truth", truth)]:

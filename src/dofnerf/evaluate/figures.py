@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.table import Table
 
 from dofnerf.evaluate.scores import METRICS, LensScores, Score, Scores
-from dofnerf.pictures import atomic
+from dofnerf.files import atomic
 
 DIGITS = {"psnr": 2, "ssim": 4, "lpips": 4, "in_focus": 2, "psnr_in_focus": 2, "psnr_out_of_focus": 2}
 HEADS = {
@@ -26,7 +26,9 @@ def words(name: str, value: Score) -> str:
 
 def rows(scores: Scores) -> list[list[str]]:
     """A row a view, and the mean's."""
-    found = [[f"{view.view} {view.name}", *(words(name, getattr(view, name)) for name in METRICS)] for view in scores.views]
+    found = [
+        [f"{view.view} {view.name}", *(words(name, getattr(view, name)) for name in METRICS)] for view in scores.views
+    ]
     return [*found, ["mean", *(words(name, scores.mean[name]) for name in METRICS)]]
 
 

@@ -1,7 +1,8 @@
 """LPIPS v0.1 with AlexNet (Zhang et al. 2018): how different two pictures look, by a network's layers; 0 is the same.
 
-The trunk is AlexNet's five convolutions; after each, features of unit length are compared, channels weighted by a learned head.
-Weights are not part of the package: `find_weights` takes a file, or what the torch hub keeps, or fetches that.
+The trunk is AlexNet's five convolutions; after each, features of unit length are compared, channels weighted by a
+learned head. Weights are not part of the package: `find_weights` takes a file, or what the torch hub keeps, or fetches
+that.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class Lpips:
 
 
 def find_weights(file: Path | None = None, fetch: bool = False) -> Lpips:
-    """From `file`, else the file that the environment variable DOFNERF_LPIPS names, else the torch hub's cache; with `fetch`,
-    what that lacks is downloaded into it (245 MB). NoWeights if there are none."""
+    """From `file`, else the file that the environment variable DOFNERF_LPIPS names, else the torch hub's cache; with
+    `fetch`, what that lacks is downloaded into it (245 MB). NoWeights if there are none."""
     if file is None and os.environ.get(VARIABLE):
         file = Path(os.environ[VARIABLE])
     if file is not None:
@@ -79,10 +80,13 @@ def find_weights(file: Path | None = None, fetch: bool = False) -> Lpips:
 
 
 def from_file(path: Path) -> Lpips:
-    """An .npz with flax's names and layout (HWIO kernels): AlexNet_0/Conv_N/kernel and bias, NetLinLayer_N/Conv_0/kernel."""
+    """An .npz with flax's names and layout (HWIO kernels): AlexNet_0/Conv_N/kernel and bias,
+    NetLinLayer_N/Conv_0/kernel."""
     try:
         with np.load(path, allow_pickle=False) as found:
-            kernels = [torch.from_numpy(found[f"AlexNet_0/Conv_{i}/kernel"]).permute(3, 2, 0, 1).contiguous() for i in range(5)]
+            kernels = [
+                torch.from_numpy(found[f"AlexNet_0/Conv_{i}/kernel"]).permute(3, 2, 0, 1).contiguous() for i in range(5)
+            ]
             biases = [torch.from_numpy(found[f"AlexNet_0/Conv_{i}/bias"]) for i in range(5)]
             heads = [torch.from_numpy(found[f"NetLinLayer_{i}/Conv_0/kernel"]).reshape(-1) for i in range(5)]
     except FileNotFoundError:

@@ -1,7 +1,8 @@
 """PSNR and SSIM of two pictures with values 0..1, over all pixels or those of a mask.
 
-SSIM is that of Wang et al. 2004 with their Gaussian window (11 pixels, sigma 1.5), a channel at a time, over the windows that
-lie wholly within the picture: scikit-image's `structural_similarity(gaussian_weights=True, use_sample_covariance=False)`.
+SSIM is that of Wang et al. 2004 with their Gaussian window (11 pixels, sigma 1.5), a channel at a time, over the
+windows that lie wholly within the picture: scikit-image's `structural_similarity(gaussian_weights=True,
+use_sample_covariance=False)`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The lens of every training photo: found, true where known, and where the search for it started; and a plot of them."""
+"""The lens of every training photo: found, true where known, and where the search for it started; and a plot of
+them."""
 
 from __future__ import annotations
 

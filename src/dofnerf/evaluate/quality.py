@@ -13,7 +13,8 @@ from dofnerf.train import Run
 
 
 class LensOff(NamedTuple):
-    """Mean over the photos: `aperture` relative to the true one, `focus` in disparity, relative to the scene's range of it."""
+    """Mean over the photos: `aperture` relative to the true one, `focus` in disparity, relative to the scene's range of
+    it."""
 
     aperture: float
     focus: float
@@ -46,7 +47,9 @@ def learned_lenses(run: Run) -> list[Lens]:
 def lens_off(run: Run, scene: Scene) -> LensOff:
     """How far the learned lens is from the true one."""
     wide, deep = [], []
-    for i, aperture, disparity in zip(scene.train, run.lens.aperture.tolist(), run.lens.focus_disparity.tolist(), strict=True):
+    for i, aperture, disparity in zip(
+        scene.train, run.lens.aperture.tolist(), run.lens.focus_disparity.tolist(), strict=True
+    ):
         true = scene.lens(i)
         if true is not None and true.aperture > 0:
             wide.append(abs(aperture / true.aperture - 1))
@@ -55,7 +58,8 @@ def lens_off(run: Run, scene: Scene) -> LensOff:
 
 
 def largest_blur(run: Run, scene: Scene) -> list[float]:
-    """For each training photo that sees sparse points, the largest blur radius in pixels that its lens gives to one of them."""
+    """For each training photo that sees sparse points, the largest blur radius in pixels that its lens gives to one of
+    them."""
     depths = (scene.visible(i).depth for i in scene.train)
     pairs = zip(learned_lenses(run), depths, strict=False)
     return [float(np.abs(lens.coc_radius(depth)).max()) for lens, depth in pairs if len(depth)]

@@ -24,7 +24,8 @@ class Focus(NamedTuple):
 def in_focus(run: Run, scene: Scene, i: int, disparity: np.ndarray) -> Focus | None:
     """Of view i; `disparity` (H, W) as the run sees it, used where nobody knows the depth. None if no lens is known.
 
-    The lens is the true one of the view's own photo; where that is unknown, the one learned for the nearest training photo.
+    The lens is the true one of the view's own photo; where that is unknown, the one learned for the nearest training
+    photo.
     """
     lens, whose = scene.lens(i), "the photo's true lens"
     if lens is None:

@@ -16,7 +16,7 @@ import numpy as np
 from dofnerf.evaluate import lpips, metrics
 from dofnerf.evaluate.quality import largest_blur, learned_lenses
 from dofnerf.evaluate.regions import in_focus
-from dofnerf.render import View
+from dofnerf.models import View
 from dofnerf.scenes import Scene
 from dofnerf.train import Run
 
@@ -29,8 +29,8 @@ NO_WEIGHTS = "no weights"  # of LPIPS
 
 @dataclass(frozen=True)
 class ViewScores:
-    """One held-out view, rendered with aperture 0. `in_focus` is the share of its photo that is in focus, and the other pairs
-    are the scores of what is and of what is not; `focus_by` says by which lens and depth."""
+    """One held-out view, rendered with aperture 0. `in_focus` is the share of its photo that is in focus, and the other
+    pairs are the scores of what is and of what is not; `focus_by` says by which lens and depth."""
 
     view: int
     name: str
@@ -50,8 +50,9 @@ METRICS = tuple(f.name for f in fields(ViewScores) if f.name not in ("view", "na
 
 @dataclass(frozen=True)
 class LensScores:
-    """Errors of the lenses of `photos` photos whose true lens is known and open: `aperture` relative to the true one, `focus`
-    in disparity relative to the scene's range of it, `focus_blur` the same in pixels of blur; means and medians."""
+    """Errors of the lenses of `photos` photos whose true lens is known and open: `aperture` relative to the true one,
+    `focus` in disparity relative to the scene's range of it, `focus_blur` the same in pixels of blur; means and
+    medians."""
 
     photos: int
     aperture: float
@@ -64,8 +65,8 @@ class LensScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """A run's. `lens` are words if the truth is not known; `largest_blur` is the median and the most of what the lens claims of
-    the points that photos see, in pixels, or words."""
+    """A run's. `lens` are words if the truth is not known; `largest_blur` is the median and the most of what the lens
+    claims of the points that photos see, in pixels, or words."""
 
     views: tuple[ViewScores, ...]
     mean: dict[str, Score]
@@ -79,9 +80,12 @@ class Scores:
 
 
 def score(run: Run, scene: Scene, perceptual: Perceptual | str, reference: Reference = "sharp") -> Scores:
-    """Compare every held-out view with its all-in-focus photo (or the photo itself). `perceptual` is LPIPS, or why not."""
+    """Compare every held-out view with its all-in-focus photo (or the photo itself). `perceptual` is LPIPS, or why
+    not."""
     if not scene.test:
-        raise ValueError(f"{scene.name}: no view is held out, so there is nothing to compare; train with --hold-every 9")
+        raise ValueError(
+            f"{scene.name}: no view is held out, so there is nothing to compare; train with --hold-every 9"
+        )
     views = tuple(score_view(run, scene, i, perceptual, reference) for i in scene.test)
     return gather(run, scene, views, perceptual)
 
@@ -90,19 +94,28 @@ def gather(run: Run, scene: Scene, views: tuple[ViewScores, ...], perceptual: Pe
     """A run's scores from those of its views."""
     notes = [f"lpips: {perceptual}"] if isinstance(perceptual, str) else []
     if any(view.psnr == NO_REFERENCE for view in views):
-        notes.append("no reference: the scene has no all-in-focus photos of these views; --reference photo takes the photos")
+        notes.append(
+            "no reference: the scene has no all-in-focus photos of these views; --reference photo takes the photos"
+        )
     blur = largest_blur(run, scene)
     claimed = (median(blur), max(blur)) if blur else "no lens" if not run.has_lens else "no sparse points"
     return Scores(views, means(views), score_lens(run, scene), claimed, tuple(notes))
 
 
 def score_view(
-    run: Run, scene: Scene, i: int, perceptual: Perceptual | str, reference: Reference = "sharp", shown: View | None = None
+    run: Run,
+    scene: Scene,
+    i: int,
+    perceptual: Perceptual | str,
+    reference: Reference = "sharp",
+    shown: View | None = None,
 ) -> ViewScores:
     """One view, rendered here if it is not `shown` already."""
     shown = shown or run.render(scene.camera(i))
     if not bool(shown.image.isfinite().all()):
-        raise ValueError(f"{scene.frames[i].name}: its render holds values that are no numbers; the run is broken, train again")
+        raise ValueError(
+            f"{scene.frames[i].name}: its render holds values that are no numbers; the run is broken, train again"
+        )
     image, disparity = shown.image.clamp(0, 1).cpu().numpy(), shown.disparity.cpu().numpy()
     truth = scene.sharp(i) if reference == "sharp" else scene.photo(i)
     found: dict[str, Score] = dict.fromkeys(METRICS, NO_REFERENCE)

@@ -37,12 +37,15 @@ def open_run(folder: Path) -> Run:
     run = Run.load(folder)
     done, total = run.learner.standing.step, run.config.steps.total
     if done < total:
-        raise ValueError(f"{folder}: the run is unfinished (step {done} of {total}); end it by `dofnerf train … --resume`")
+        raise ValueError(
+            f"{folder}: the run is unfinished (step {done} of {total}); end it by `dofnerf train … --resume`"
+        )
     return run
 
 
 def find_scene(folder: Path, width: int, given: Path | None = None) -> Scene:
-    """The scene that a run's folder names, or the one at `given`, read as the run did; `width` of its photos in pixels."""
+    """The scene that a run's folder names, or the one at `given`, read as the run did; `width` of its photos in
+    pixels."""
     origin = read_origin(folder)
     if given is not None:
         options = origin.options if origin else scenes.ReadOptions(width=width)
@@ -74,7 +77,9 @@ def as_trained(run: Run, scene: Scene) -> Scene:
     where = scene.origin.path if scene.origin else scene.name
     if scene.size != tuple(run.setting.size):
         sizes = "×".join(map(str, scene.size)), "×".join(map(str, run.setting.size))
-        raise ValueError(f"{where}: not the scene of this run, for its photos are {sizes[0]} pixels and the run's {sizes[1]}")
+        raise ValueError(
+            f"{where}: not the scene of this run, for its photos are {sizes[0]} pixels and the run's {sizes[1]}"
+        )
     numbers = {frame.name: i for i, frame in enumerate(scene.frames)}
     missing = [name for name in run.setting.photos if name not in numbers]
     if missing:
@@ -87,7 +92,8 @@ def as_trained(run: Run, scene: Scene) -> Scene:
 
 
 def _held_out(views: Sequence[Viewpoint], scene: Scene, numbers: Mapping[str, int], where: str) -> tuple[int, ...]:
-    """The held-out ones of the run's own cameras; refused if the scene's differ from these, for it was made anew then."""
+    """The held-out ones of the run's own cameras; refused if the scene's differ from these, for it was made anew
+    then."""
     for view in views:
         if view.name not in numbers:
             if view.held_out:

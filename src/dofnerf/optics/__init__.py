@@ -1,11 +1,8 @@
 """The lens: depth → blur radius → light scattered over discs and polygons, all differentiable."""
 
-from dofnerf.optics.aperture import Kernel
 from dofnerf.optics.layers import Layers, scatter_layers, split_layers
-from dofnerf.optics.lens import LearnedLens
-from dofnerf.optics.light import to_display, to_linear
-from dofnerf.optics.scatter import accumulate, scatter
-from dofnerf.optics.thin_lens import (
+from dofnerf.optics.learned import LearnedLens
+from dofnerf.optics.lens import (
     aperture_from_f_number,
     coc_radius,
     coc_radius_exact,
@@ -13,6 +10,9 @@ from dofnerf.optics.thin_lens import (
     f_number_from_aperture,
     focal_length_pixels,
 )
+from dofnerf.optics.light import to_display, to_linear
+from dofnerf.optics.scatter import accumulate, scatter
+from dofnerf.optics.shapes import Kernel
 
 __all__ = [
     "Kernel",

@@ -1,14 +1,15 @@
 """Occlusion-aware scatter: several depths per pixel, composited back to front.
 
-One depth per pixel is wrong at silhouettes: a blurred near object must let the sharp background through at its rim, and a sharp
-near object must not be washed over by a blurred background. Here each layer l, a picture with coverage α and a blur radius of
-its own, is scattered by itself, premultiplied colour and coverage alike, both divided by the layer's Σw so that full coverage
-stays full, also at the border of the picture. Then, with T the light that all nearer layers let through,
+One depth per pixel is wrong at silhouettes: a blurred near object must let the sharp background through at its rim, and
+a sharp near object must not be washed over by a blurred background. Here each layer l, a picture with coverage α and a
+blur radius of its own, is scattered by itself, premultiplied colour and coverage alike, both divided by the layer's Σw
+so that full coverage stays full, also at the border of the picture. Then, with T the light that all nearer layers let
+through,
 
     out = Σ_l T_l · colour_l  /  Σ_l T_l · coverage_l            T_l = Π_{nearer} (1 − coverage)
 
-The division shares out what no layer knows (a background that nothing was ever seen of). One layer of full coverage is the
-plain op.
+The division shares out what no layer knows (a background that nothing was ever seen of). One layer of full coverage is
+the plain op.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dofnerf.optics.aperture import Kernel
 from dofnerf.optics.light import Curve, to_display, to_linear
 from dofnerf.optics.scatter import DISC, Backend, accumulate, scatter
+from dofnerf.optics.shapes import Kernel
 
 _NOTHING = 1e-6  # coverage below which a pixel of the result is unknown
 
 
 @dataclass(frozen=True)
 class Layers:
-    """colour (L, H, W, C) in display values, coverage `alpha` (L, H, W) 0 … 1, `disparity` (L, H, W); index 0 the farthest."""
+    """colour (L, H, W, C) in display values, coverage `alpha` (L, H, W) 0 … 1, `disparity` (L, H, W); index 0 the
+    farthest."""
 
     colour: Tensor
     alpha: Tensor
@@ -42,7 +44,8 @@ def scatter_layers(
     light: Curve = 2.2,
     backend: Backend = "auto",
 ) -> Tensor:
-    """Put a lens in front of layers (L, H, W, C), (L, H, W), (L, H, W), the farthest first → (H, W, C), gradients to all."""
+    """Put a lens in front of layers (L, H, W, C), (L, H, W), (L, H, W), the farthest first → (H, W, C), gradients to
+    all."""
     if colour.ndim != 4 or alpha.shape != colour.shape[:3] or coc_radius.shape != alpha.shape or not len(colour):
         raise ValueError(
             f"layers are colour (L, H, W, C), alpha and coc_radius (L, H, W), found "
@@ -64,11 +67,12 @@ def scatter_layers(
 
 
 def split_layers(image: Tensor, disparity: Tensor, count: int, reach: int = 24, light: Curve = 2.2) -> Layers:
-    """Cut a picture (H, W, C) with disparity (H, W) into `count` layers of equal steps in disparity (blur is linear in it).
+    """Cut a picture (H, W, C) with disparity (H, W) into `count` layers of equal steps in disparity (blur is linear in
+    it).
 
-    A photo shows nothing of what near things hide, so each layer is continued behind the nearer ones, up to `reach` pixels,
-    with the average of what it has around: a guess, but the eye accepts it where it comes to light, blurred or at a blurred
-    rim. Unblurred, the layers give the picture back.
+    A photo shows nothing of what near things hide, so each layer is continued behind the nearer ones, up to `reach`
+    pixels, with the average of what it has around: a guess, but the eye accepts it where it comes to light, blurred or
+    at a blurred rim. Unblurred, the layers give the picture back.
     """
     if count < 1:
         raise ValueError(f"layers must be 1 or more, found {count}")
@@ -81,10 +85,13 @@ def split_layers(image: Tensor, disparity: Tensor, count: int, reach: int = 24, 
     step = max((high - low) / count, 1e-12)
     index = ((disparity - low) / step).long().clamp(0, count - 1)
     nearest, place = torch.nn.functional.max_pool2d(disparity[None], 3, stride=1, padding=1, return_indices=True)
-    silhouette = nearest[0] - disparity > step  # beside something nearer by more than a layer, which no slanted surface is
+    silhouette = (
+        nearest[0] - disparity > step
+    )  # beside something nearer by more than a layer, which no slanted surface is
     picture = torch.cat([linear, disparity[..., None]], dim=-1)
     grown = [
-        _continue(picture, (index == l) & ~silhouette, (index > l) | ((index == l) & silhouette), reach) for l in range(count)
+        _continue(picture, (index == l) & ~silhouette, (index > l) | ((index == l) & silhouette), reach)
+        for l in range(count)
     ]
     alpha = torch.stack([known | (index == l) for l, (_, known) in enumerate(grown)]).to(image.dtype)
     colour = torch.stack([values[..., :-1] for values, _ in grown])
@@ -92,9 +99,9 @@ def split_layers(image: Tensor, disparity: Tensor, count: int, reach: int = 24, 
     depths = torch.stack([torch.where(known, values[..., -1], middle[l]) for l, (values, known) in enumerate(grown)])
     depths.scatter_(0, index[None], disparity[None])
 
-    # An antialiased pixel at a silhouette has the depth of the far thing and some of the colour of the near one. Left alone it
-    # would stay behind as a ghost when the near thing blurs away. So it is taken apart, C = a·N + (1 − a)·F, where F is what
-    # the far layer's growth says and N the near neighbour, and a share a of it moves to the near layer.
+    # An antialiased pixel at a silhouette has the depth of the far thing and some of the colour of the near one. Left
+    # alone it would stay behind as a ghost when the near thing blurs away. So it is taken apart, C = a·N + (1 − a)·F,
+    # where F is what the far layer's growth says and N the near neighbour, and a share a of it moves to the near layer.
     guessed = torch.stack([known for _, known in grown]).gather(0, index[None])[0] & silhouette
     far = torch.where(guessed[..., None], colour.gather(0, index[None, ..., None].expand(1, *image.shape))[0], linear)
     near = linear.reshape(-1, image.shape[-1])[place[0].reshape(-1)].reshape(image.shape)
@@ -113,7 +120,8 @@ def split_layers(image: Tensor, disparity: Tensor, count: int, reach: int = 24, 
 
 
 def _continue(picture: Tensor, known: Tensor, allowed: Tensor, reach: int) -> tuple[Tensor, Tensor]:
-    """Grow the `known` pixels of a picture (H, W, C) into the `allowed` ones, a pixel a round, by the mean of neighbours.
+    """Grow the `known` pixels of a picture (H, W, C) into the `allowed` ones, a pixel a round, by the mean of
+    neighbours.
 
     Returns the picture, zero where nothing is known, and what is known in the end.
     """

@@ -1,155 +1,94 @@
-"""LearnedLens: one aperture and one focus per photo, to be learned together with a scene.
+"""The thin lens: how large a point's blur is, and how a camera's f-number becomes our `aperture`.
 
-Both are bounded smoothly. The aperture lies between 0 and the one that blurs by `max_radius` pixels from one end of the
-scene's depth range to the other; the focus is kept as disparity, 5 % of the range wider than the scene each way (infinity,
-disparity 0, included where the range comes near it). A bounded value is low + (high − low)·sigmoid(raw), raw free: it cannot
-die at a bound as a relu can, and near 0 the aperture moves by a factor, not by a fixed amount.
+Symbols. `depth` and `focus_depth` are distances along the optical axis in scene units (`inf` is allowed), `disparity`
+is their inverse. `aperture` = focal length in pixels × radius of the lens in scene units = half of the paper's K. The
+blur radius is
+
+    coc_radius = aperture · (1/focus_depth − 1/depth)        in pixels, positive behind the focal plane (half of Eq. 5)
+
+Eq. 4 of the paper, the exact thin lens, is the same with the factor F / (F − f): it does not depend on the depth of the
+point, so Eq. 5 falls short of it by the share f / F (5 % for a 50 mm lens focused at 1 m, 0.5 % at 10 m). The factor is
+the ratio of the image distance v = f·F / (F − f) to f. Structure-from-motion measures v in pixels, not f; with *its*
+focal length in `aperture`, Eq. 5 is exact.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
-
-from dofnerf.optics.thin_lens import coc_radius, coc_radius_from_disparity, f_number_from_aperture
-
-_START_BLUR = 2.5  # pixels at either end of the range; below half a pixel the aperture gets almost no gradient
-_MARGIN = 0.05
-_EDGE = 1e-4  # starting values stay this share of the range away from its ends, or sigmoid has no slope left
+from torch import Tensor
 
 
-class LearnedLens(nn.Module):
-    """Aperture and focus of `num_photos` photos of a scene that lies between depths `near` and `far` (which may be inf).
+def coc_radius(depth: Tensor, aperture: Tensor | float, focus_disparity: Tensor | float) -> Tensor:
+    """Signed blur radius in pixels, half of Eq. 5's diameter: + behind the focal plane, 0 on it. Shapes broadcast."""
+    check_depth(depth)
+    return coc_radius_from_disparity(1 / depth, aperture, focus_disparity)
 
-    `aperture` and `focus_disparity` are starting values: a number for all, or one per photo; one at a bound, such as aperture
-    0, starts a ten-thousandth of the range inside, where it can still learn. Photos with the same entry in `groups`, such as
-    their f-number, share one aperture.
+
+def coc_radius_from_disparity(disparity: Tensor, aperture: Tensor | float, focus_disparity: Tensor | float) -> Tensor:
+    """The same from 1/depth, in which blur is linear; disparity 0 is infinitely far."""
+    _check_not_negative("aperture", aperture)
+    _check_not_negative("focus_disparity", focus_disparity)
+    return aperture * (focus_disparity - disparity)
+
+
+def coc_radius_exact(
+    depth: Tensor, aperture: Tensor | float, focus_depth: Tensor | float, focal_length: float
+) -> Tensor:
+    """Half of Eq. 4's diameter, where `aperture` was made with the lens's focal length f (not the image distance).
+
+    `focal_length` is f in scene units. Infinity focus is the limit, where Eq. 4 and Eq. 5 agree.
     """
+    focus = torch.as_tensor(focus_depth, dtype=depth.dtype, device=depth.device)
+    if not bool((focus > focal_length).all()):
+        raise ValueError(f"focus_depth must be beyond the focal length {focal_length:g} (both in scene units)")
+    magnification = 1 / (1 - focal_length / focus)
+    return coc_radius(depth, aperture, 1 / focus) * magnification
 
-    raw_aperture: nn.Parameter
-    raw_focus: nn.Parameter
-    max_aperture: Tensor
-    focus_range: Tensor
-    groups: Tensor
 
-    def __init__(
-        self,
-        num_photos: int,
-        near: float,
-        far: float,
-        max_radius: float = 32.0,
-        aperture: Tensor | Sequence[float] | float | None = None,
-        focus_disparity: Tensor | Sequence[float] | float | None = None,
-        groups: Sequence[int] | Tensor | None = None,
-    ) -> None:
-        super().__init__()
-        if num_photos < 1:
-            raise ValueError(f"a lens needs photos, found num_photos = {num_photos}")
-        if not 0 < near < far:
-            raise ValueError(f"the depth range must be 0 < near < far, found {near} … {far}")
-        if not (max_radius > 0 and math.isfinite(max_radius)):
-            raise ValueError(f"max_radius must be positive, found {max_radius}")
-        span = 1 / near - 1 / far
-        low, high = max(0.0, 1 / far - _MARGIN * span), 1 / near + _MARGIN * span
-        max_aperture = max_radius / max(high - 1 / far, 1 / near - low)
-        # Buffers, so that a state loaded into another lens keeps its meaning.
-        self.register_buffer("max_aperture", torch.tensor(max_aperture))
-        self.register_buffer("focus_range", torch.tensor([low, high]))
-        names = torch.arange(num_photos) if groups is None else torch.as_tensor(groups)
-        if names.shape != (num_photos,):
-            raise ValueError(f"groups must be one for each of {num_photos} photos, found {names.tolist()}")
-        members = torch.unique(names, return_inverse=True)[1]
-        self.register_buffer("groups", members)
-        start = _per_photo(
-            "aperture", min(2 * _START_BLUR, max_radius / 2) / span if aperture is None else aperture, num_photos
+def approximation_error(focus_depth: float, focal_length: float) -> float:
+    """By what share Eq. 5 falls short of Eq. 4: f / F, the same for every depth (both in one unit)."""
+    return focal_length / focus_depth
+
+
+def focal_length_pixels(focal_length_mm: float, sensor_width_mm: float, width: int) -> float:
+    """Focal length in pixels of a picture `width` pixels wide."""
+    _check_positive(focal_length_mm=focal_length_mm, sensor_width_mm=sensor_width_mm, width=width)
+    return focal_length_mm / sensor_width_mm * width
+
+
+def aperture_from_f_number(f_number: float, focal_length_mm: float, focal_px: float, unit_mm: float = 1000.0) -> float:
+    """`aperture` of a lens opened to f/`f_number`; `unit_mm` is one scene unit in millimetres (1000: metres)."""
+    _check_positive(f_number=f_number, focal_length_mm=focal_length_mm, focal_px=focal_px, unit_mm=unit_mm)
+    lens_radius_mm = focal_length_mm / (2 * f_number)
+    return focal_px * lens_radius_mm / unit_mm
+
+
+def f_number_from_aperture(aperture: float, focal_length_mm: float, focal_px: float, unit_mm: float = 1000.0) -> float:
+    """The inverse of `aperture_from_f_number`; a closed aperture (0) is f/infinity."""
+    _check_positive(focal_length_mm=focal_length_mm, focal_px=focal_px, unit_mm=unit_mm)
+    _check_not_negative("aperture", aperture)
+    return math.inf if aperture == 0 else focal_length_mm * focal_px / (2 * aperture * unit_mm)
+
+
+def check_depth(depth: Tensor) -> None:
+    """Refuse depth that is NaN, zero or negative, naming the first such pixel; `inf` is the sky and is fine."""
+    bad = ~(depth > 0)
+    if bool(bad.any()):
+        where = tuple(int(i) for i in bad.nonzero()[0])
+        raise ValueError(
+            f"depth must be positive: found {float(depth[where]):g} at index {where} ({int(bad.sum())} such)"
         )
-        sizes = torch.bincount(members)
-        shared = torch.zeros(len(sizes)).index_add(0, members, start) / sizes.clamp(min=1)
-        self.raw_aperture = nn.Parameter(_unbound("aperture", shared, 0.0, max_aperture))
-        middle = (1 / near + 1 / far) / 2
-        focus = _per_photo("focus_disparity", middle if focus_disparity is None else focus_disparity, num_photos)
-        self.raw_focus = nn.Parameter(_unbound("focus_disparity", focus, low, high))
-
-    def learn(self, aperture: bool = True, focus: bool = True) -> LearnedLens:
-        """Learn or freeze each of the two (the paper's ablation)."""
-        self.raw_aperture.requires_grad_(aperture)
-        self.raw_focus.requires_grad_(focus)
-        return self
-
-    @property
-    def aperture(self) -> Tensor:
-        """(num_photos,), pixels × scene units; half of the paper's K."""
-        return (self.max_aperture * torch.sigmoid(self.raw_aperture))[self.groups]
-
-    @property
-    def focus_disparity(self) -> Tensor:
-        """(num_photos,), 1 / scene units; 0 is infinity."""
-        low, high = self.focus_range
-        return low + (high - low) * torch.sigmoid(self.raw_focus)
-
-    @property
-    def focus_depth(self) -> Tensor:
-        """(num_photos,), scene units along the optical axis."""
-        return 1 / self.focus_disparity
-
-    @property
-    def largest_radius(self) -> Tensor:
-        """(num_photos,): the largest blur radius in pixels that each photo's lens gives to anything within the range."""
-        low, high = self.focus_range
-        focus = self.focus_disparity
-        return self.aperture * torch.maximum(focus - low, high - focus)
-
-    def coc_radius(self, depth: Tensor, photo: int | Tensor) -> Tensor:
-        """Signed blur radius in pixels of `depth` (H, W) in one photo, or (B, …) in the B photos of an index tensor."""
-        return coc_radius(depth, *self._of(photo, depth))
-
-    def coc_radius_from_disparity(self, disparity: Tensor, photo: int | Tensor) -> Tensor:
-        """The same from 1/depth."""
-        return coc_radius_from_disparity(disparity, *self._of(photo, disparity))
-
-    def table(
-        self, focal_px: float | None = None, focal_length_mm: float | None = None, unit_mm: float = 1000.0
-    ) -> list[dict[str, float]]:
-        """One row a photo: in scene units, in the paper's (K), and, where the focal length is known, as lens radius and
-        f-number.
-
-        `focal_px` is the focal length in pixels, `focal_length_mm` in millimetres, `unit_mm` one scene unit in millimetres.
-        """
-        rows = []
-        values = zip(self.aperture.tolist(), self.focus_disparity.tolist(), strict=True)
-        for photo, (aperture, disparity) in enumerate(values):
-            row = {
-                "photo": photo,
-                "aperture": aperture,
-                "K": 2 * aperture,
-                "focus_depth": 1 / disparity if disparity > 0 else math.inf,
-                "focus_disparity": disparity,
-            }
-            if focal_px is not None:
-                row["lens_radius"] = aperture / focal_px
-                if focal_length_mm is not None:
-                    row["f_number"] = f_number_from_aperture(aperture, focal_length_mm, focal_px, unit_mm)
-            rows.append(row)
-        return rows
-
-    def _of(self, photo: int | Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-        aperture, focus = self.aperture[photo], self.focus_disparity[photo]
-        shape = aperture.shape + (1,) * (like.ndim - aperture.ndim)
-        return aperture.reshape(shape), focus.reshape(shape)
 
 
-def _per_photo(name: str, value: Tensor | Sequence[float] | float, count: int) -> Tensor:
-    values = torch.as_tensor(value, dtype=torch.float32).detach()
-    if values.ndim > 1 or (values.ndim == 1 and len(values) != count):
-        raise ValueError(f"{name} must be one number or {count}, found shape {tuple(values.shape)}")
-    return values.expand(count).clone()
+def _check_not_negative(name: str, value: Tensor | float) -> None:
+    values = torch.as_tensor(value)
+    if not bool((values >= 0).all()):  # also catches NaN
+        raise ValueError(f"{name} must be 0 or more, found {float(values[~(values >= 0)].reshape(-1)[0]):g}")
 
 
-def _unbound(name: str, value: Tensor, low: float, high: float) -> Tensor:
-    """The raw parameter whose bounded value this is."""
-    if not bool(((value >= low) & (value <= high)).all()):
-        raise ValueError(f"{name} must start between {low:g} and {high:g} here, found {value.tolist()}")
-    return torch.logit((value - low) / (high - low), eps=_EDGE)
+def _check_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{name} must be positive and finite, found {value}")

@@ -1,7 +1,8 @@
 """Display values ↔ linear light. Blur adds light, so it happens in linear light.
 
-A curve is a number γ (display = linear^(1/γ)) or "srgb". Both have a straight toe near black: sRGB by definition, the power so
-that its slope at 0 is finite (a pure x^(1/γ) has an infinite gradient there). The toe lies below 1.4/255 of display white.
+A curve is a number γ (display = linear^(1/γ)) or "srgb". Both have a straight toe near black: sRGB by definition, the
+power so that its slope at 0 is finite (a pure x^(1/γ) has an infinite gradient there). The toe lies below 1.4/255 of
+display white.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def to_display(linear: Tensor, curve: Curve = 2.2) -> Tensor:
 
 
 class _Curve(torch.autograd.Function):
-    """display = offset-power above the knee, straight below: ((x + shift) / (1 + shift))^gamma or slope·x, or its inverse.
+    """display = offset-power above the knee, straight below: ((x + shift) / (1 + shift))^gamma or slope·x, or its
+    inverse.
 
     A function of its own keeps one tensor for the backward pass where the plain operations would keep half a dozen.
     """

@@ -12,15 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dofnerf.pictures.files import PHOTO_SUFFIXES
-from dofnerf.scenes import colmap, lightfield, llff, transforms, triplets
+from dofnerf.files.pictures import PHOTO_SUFFIXES
+from dofnerf.files.splats import Drawing, Splats, read_drawing, read_splats, write_splats
 from dofnerf.scenes.colmap_model import find_model
 from dofnerf.scenes.export import plain_stems, write_transforms
+from dofnerf.scenes.formats import colmap, lightfield, llff, transforms, triplets
 from dofnerf.scenes.origin import PACKAGED, Origin
 from dofnerf.scenes.overview import describe, describe_photos, write_contact_sheet
 from dofnerf.scenes.protocol import GridOptions, ReadOptions, assemble
 from dofnerf.scenes.scene import Frame, Lens, Points, Scene, Viewpoint, Visible
-from dofnerf.scenes.splats import Drawing, Splats, read_drawing, read_splats, write_splats
 from dofnerf.scenes.viewpoints import read_cameras, write_cameras
 
 READERS = {
@@ -34,8 +34,8 @@ DEMO = Path(__file__).parent / "demo_scene"
 
 
 def load(path: Path | str, *, format: str = "auto", options: ReadOptions | None = None, **changes: Any) -> Scene:
-    """Read the scene at `path`, a folder or its transforms.json; "demo", if no folder is called so, is the one in the package.
-    `changes` are fields of ReadOptions by name."""
+    """Read the scene at `path`, a folder or its transforms.json; "demo", if no folder is called so, is the one in the
+    package. `changes` are fields of ReadOptions by name."""
     path = Path(path)
     options = replace(options or ReadOptions(), **changes)
     if str(path) == PACKAGED and not path.exists():
@@ -75,7 +75,9 @@ def detect(path: Path) -> str:
         return "lightfield"
     expected = "transforms.json, poses_bounds.npy, a COLMAP model in sparse/0, or view_00_00.jpg …"
     if any(found.suffix.lower() in PHOTO_SUFFIXES for found in path.iterdir()):
-        raise ValueError(f"{path}: photos without poses; `dofnerf capture {path}` finds those, `dofnerf run {path}` does all")
+        raise ValueError(
+            f"{path}: photos without poses; `dofnerf capture {path}` finds those, `dofnerf run {path}` does all"
+        )
     if (path / "checkpoint.safetensors").exists():
         raise ValueError(f"{path}: a trained run, not a scene; `dofnerf render`, `view`, `eval` and `report` take it")
     raise ValueError(f"{path}: not a scene; expected {expected}")
@@ -84,7 +86,9 @@ def detect(path: Path) -> str:
 def demo(**changes: Any) -> Scene:
     """The small true-lens scene that comes with the package."""
     if not (DEMO / "transforms.json").is_file():
-        raise FileNotFoundError(f"{DEMO}: the demo scene is not part of this installation; make one with `dofnerf synth lens`")
+        raise FileNotFoundError(
+            f"{DEMO}: the demo scene is not part of this installation; make one with `dofnerf synth lens`"
+        )
     return load(DEMO, **changes)
 
 

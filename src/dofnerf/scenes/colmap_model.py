@@ -1,7 +1,7 @@
 """COLMAP's files → plain arrays: cameras, images and points3D, each binary (.bin) or text (.txt).
 
-Every count and name in a file is checked against what the file can hold before it is believed. `images` may be absent (LLFF's
-published scenes lack it): the points' tracks still say which image ids see them.
+Every count and name in a file is checked against what the file can hold before it is believed. `images` may be absent
+(LLFF's published scenes lack it): the points' tracks still say which image ids see them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dofnerf.scenes.guard import first_line, shown
+from dofnerf.files.guard import first_line, shown
 
 # COLMAP's numbering: name and count of parameters.
 MODELS = (
@@ -38,7 +38,8 @@ class ModelCamera:
 
 @dataclass(frozen=True)
 class ModelImage:
-    """World-to-camera quaternion (w, x, y, z) and translation, OpenCV axes; key points `xy` (N, 2), `point_ids` (N,) or −1."""
+    """World-to-camera quaternion (w, x, y, z) and translation, OpenCV axes; key points `xy` (N, 2), `point_ids` (N,) or
+    −1."""
 
     name: str
     camera_id: int
@@ -50,7 +51,8 @@ class ModelImage:
 
 @dataclass(frozen=True)
 class ModelPoints:
-    """`ids` (P,), `xyz` (P, 3), `rgb` (P, 3) uint8, `error` (P,) px; tracks: pairs `track_point` (row), `track_image` (id)."""
+    """`ids` (P,), `xyz` (P, 3), `rgb` (P, 3) uint8, `error` (P,) px; tracks: pairs `track_point` (row), `track_image`
+    (id)."""
 
     ids: np.ndarray
     xyz: np.ndarray
@@ -237,9 +239,12 @@ def _lines(path: Path) -> list[str]:
 
 
 def _convert(folder: Path, target: Path) -> None:
-    """Rewrite a model as text with pycolmap. In a process of its own: with it imported, Pillow's PNG writer can crash."""
+    """Rewrite a model as text with pycolmap. In a process of its own: with it imported, Pillow's PNG writer can
+    crash."""
     code = "import sys, pycolmap; pycolmap.Reconstruction(sys.argv[1]).write_text(sys.argv[2])"
-    run = subprocess.run([sys.executable, "-c", code, str(folder), str(target)], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(folder), str(target)], capture_output=True, text=True, check=False
+    )
     if run.returncode:
         reason = (run.stderr.strip().splitlines() or ["no message"])[-1]
         raise ValueError(f"{folder}: pycolmap cannot read this model ({shown(reason)})")

@@ -6,8 +6,8 @@ A pinhole ray (x, y) = (X, Y)/Z, y down, lands on a real sensor at
     y' = y·(1 + k1 r² + k2 r⁴ + k3 r⁶) + p1 (r² + 2 y²) + 2 p2 x y
 
 in units of the focal length: OpenCV's model, of which COLMAP's SIMPLE_RADIAL and RADIAL are special cases. The straight
-picture keeps the size and the principal point and gets a slightly longer or shorter focal length (`zoom`), the shortest one
-that leaves no blank corner.
+picture keeps the size and the principal point and gets a slightly longer or shorter focal length (`zoom`), the shortest
+one that leaves no blank corner.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Distortion:
 
 @dataclass(frozen=True)
 class Undistorted:
-    """A photo straightened on load; `focal`, `centre` in pixels describe the bent photo, `zoom` lengthens the focal length."""
+    """A photo straightened on load; `focal`, `centre` in pixels describe the bent photo, `zoom` lengthens the focal
+    length."""
 
     source: Source
     distortion: Distortion
@@ -92,7 +93,8 @@ def straighten(camera: Camera, distortion: Distortion, where: str) -> tuple[Came
 
 @lru_cache(maxsize=256)
 def _zoom(bent: Undistorted, width: int, height: int) -> tuple[float, str]:
-    """The least zoom from which on the whole straight picture lies within the bent one, and what is wrong, if anything."""
+    """The least zoom from which on the whole straight picture lies within the bent one, and what is wrong, if
+    anything."""
     steps = np.linspace(0, 1, 65)
     edges = [(steps * 0, steps), (steps * 0 + 1, steps), (steps, steps * 0), (steps, steps * 0 + 1)]
     column, row = (np.concatenate([edge[axis] for edge in edges]) for axis in (0, 1))
@@ -106,7 +108,9 @@ def _zoom(bent: Undistorted, width: int, height: int) -> tuple[float, str]:
             return 1.0, "is too strong to straighten the photo"
         zoom = float(zooms[-1] if fits.all() else zooms[np.argmin(fits) - 1])
         u, v = replace(bent, zoom=zoom).bent_pixels(*np.meshgrid(steps * width, steps * height))
-        area = np.diff(u, axis=1)[:-1] * np.diff(v, axis=0)[:, :-1] - np.diff(u, axis=0)[:, :-1] * np.diff(v, axis=1)[:-1]
+        area = (
+            np.diff(u, axis=1)[:-1] * np.diff(v, axis=0)[:, :-1] - np.diff(u, axis=0)[:, :-1] * np.diff(v, axis=1)[:-1]
+        )
     return zoom, "" if (area > 0).all() else "folds the photo over itself"
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dofnerf.camera import Camera
-from dofnerf.pictures import write_image, write_json, write_map
-from dofnerf.scenes.ply import write_ply
+from dofnerf.files import write_image, write_json, write_map
+from dofnerf.files.ply import write_ply
 from dofnerf.scenes.scene import Lens, Scene
 from dofnerf.scenes.source import Source
 
@@ -25,10 +25,11 @@ def write_transforms(
     resume: bool = False,
     track: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> Path:
-    """Write pictures, points and transforms.json into `folder`; returns the JSON's path. Pictures become PNG, depth .npy.
+    """Write pictures, points and transforms.json into `folder`; returns the JSON's path. Pictures become PNG, depth
+    .npy.
 
-    With `resume`, pictures and depth maps that are there already are kept, and not even loaded. `track` wraps the loop over
-    views: a progress bar.
+    With `resume`, pictures and depth maps that are there already are kept, and not even loaded. `track` wraps the loop
+    over views: a progress bar.
     """
     folder = Path(folder)
     target = folder / "transforms.json"
@@ -42,7 +43,14 @@ def write_transforms(
         _write_files(scene, i, entry, folder, resume)
         entries.append(entry)
     width, height = scene.size
-    data: dict[str, Any] = {"camera_model": "OPENCV", "w": width, "h": height, **shared, "near": scene.near, "far": scene.far}
+    data: dict[str, Any] = {
+        "camera_model": "OPENCV",
+        "w": width,
+        "h": height,
+        **shared,
+        "near": scene.near,
+        "far": scene.far,
+    }
     if scene.points is not None:
         write_ply(folder / POINTS, scene.points)
         data["ply_file_path"] = POINTS
@@ -86,7 +94,11 @@ def _entry(scene: Scene, i: int, name: str, shared: dict[str, float]) -> dict[st
 def _write_files(scene: Scene, i: int, entry: dict[str, Any], folder: Path, resume: bool) -> None:
     frame = scene.frames[i]
     files: dict[str, Source | None] = {entry["file_path"]: frame.photo}
-    files |= {entry[f"{key}_file_path"]: getattr(frame, key) for key in ("sharp", "near", "far") if f"{key}_file_path" in entry}
+    files |= {
+        entry[f"{key}_file_path"]: getattr(frame, key)
+        for key in ("sharp", "near", "far")
+        if f"{key}_file_path" in entry
+    }
     for file, source in files.items():
         if source is not None and not (resume and (folder / file).exists()):
             write_image(folder / file, scene.picture(i, source))

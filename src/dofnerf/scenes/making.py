@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dofnerf.pictures import write_json
+from dofnerf.files import write_json
 
 T = TypeVar("T")
 
@@ -32,7 +32,9 @@ def claim(out: Path, record: str, source: Path | None, made_by: str, settings: d
             theirs = found.get("settings") if isinstance(found, dict) else None
             theirs = theirs if isinstance(theirs, dict) else {}
             differing = [key for key in content["settings"] if theirs.get(key) != content["settings"][key]] or ["maker"]
-            raise ValueError(f"--out {out}: holds a scene made with another {', '.join(differing)}; choose another folder")
+            raise ValueError(
+                f"--out {out}: holds a scene made with another {', '.join(differing)}; choose another folder"
+            )
     elif out.is_dir() and any(out.iterdir()):
         raise ValueError(f"--out {out}: not empty and not begun by {made_by}; choose another folder")
     else:
@@ -53,7 +55,9 @@ def tracker(label: str, show: bool = True) -> Callable[[Iterable[T]], Iterator[T
 
         console = Console(stderr=True)
         columns = (TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True, disable=not (show and console.is_terminal)) as progress:
+        with Progress(
+            *columns, console=console, transient=True, disable=not (show and console.is_terminal)
+        ) as progress:
             yield from progress.track(list(steps), description=label)
 
     return track

@@ -1,4 +1,5 @@
-"""A scene at a glance: a few lines of text, and one sheet with its photos and its cameras seen from above and from the side."""
+"""A scene at a glance: a few lines of text, and one sheet with its photos and its cameras seen from above and from the
+side."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dofnerf.camera import Camera
-from dofnerf.pictures import write_image
+from dofnerf.files import write_image
 from dofnerf.scenes.scene import Lens, Scene
 from dofnerf.scenes.source import resize
 
@@ -35,7 +36,8 @@ def describe(scene: Scene) -> str:
 
 
 def describe_photos(scene: Scene) -> str:
-    """A line a photo: how many sparse points it sees, how far off they are, and from where to where its depth reaches."""
+    """A line a photo: how many sparse points it sees, how far off they are, and from where to where its depth
+    reaches."""
     lines = []
     wide = max(len(Path(frame.name).stem[:32]) for frame in scene.frames)
     for i, frame in enumerate(scene.frames):
@@ -49,7 +51,8 @@ def describe_photos(scene: Scene) -> str:
 
 
 def write_contact_sheet(scene: Scene, path: Path | str) -> None:
-    """One PNG: the pictures of the first view, the cameras from above and from the side, and photos of all the scene."""
+    """One PNG: the pictures of the first view, the cameras from above and from the side, and photos of all the
+    scene."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -78,7 +81,10 @@ def write_contact_sheet(scene: Scene, path: Path | str) -> None:
         label = f"{i}  {Path(scene.frames[i].name).stem[:16]}" + ("  test" if held_out else "")
         label += f"  {reach[0]:.3g}–{reach[1]:.3g}" if reach else ""
         place = axes(
-            GAP + k % COLUMNS * (thumb + GAP), tall - step * (rows - k // COLUMNS) + LABEL, thumb, thumb * height / width
+            GAP + k % COLUMNS * (thumb + GAP),
+            tall - step * (rows - k // COLUMNS) + LABEL,
+            thumb,
+            thumb * height / width,
         )
         _show(place, resize(image, *_within(image, 320)), label, TEST if held_out else INK)
     canvas.draw()
@@ -114,8 +120,8 @@ def _show(axes: Any, image: np.ndarray, label: str, colour: str) -> None:
 
 
 def _plot_cameras(axes: Any, scene: Scene, label: str, which: list[int]) -> None:
-    """Cameras as pyramids, points in their colours (without points, the corners of the depth range); `which` picks two axes of
-    the mean camera: right, up, forward."""
+    """Cameras as pyramids, points in their colours (without points, the corners of the depth range); `which` picks two
+    axes of the mean camera: right, up, forward."""
     cameras = [frame.camera for frame in scene.frames]
     basis = mean_basis(cameras)
     places = np.stack([camera.position for camera in cameras]) @ basis

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dofnerf.pictures import image_size, write_image
-from dofnerf.scenes.guard import inside, pictures_in
+from dofnerf.files import image_size, write_image
+from dofnerf.files.guard import inside, pictures_in
 from dofnerf.scenes.source import PictureFile, resize
 
 FULL_SIZE = ("images", "photos", "input", "rgb")
 
 
 def photo_folder(root: Path, downscale: int | None) -> Path:
-    """The folder of exactly this downscale if it is there, else full-size photos; None asks for images, or next best."""
+    """The folder of exactly this downscale if it is there, else full-size photos; None asks for images, or next
+    best."""
     shrunk = {int(match[1]): path for path in root.iterdir() if (match := re.fullmatch(r"images_(\d{1,4})", path.name))}
     full = [root / name for name in FULL_SIZE]
     sizes = [shrunk[n] for n in sorted(shrunk)]
@@ -25,7 +26,9 @@ def photo_folder(root: Path, downscale: int | None) -> Path:
         if folder.is_dir() and any(folder.iterdir()):
             inside(root, folder.name, str(root))
             return folder
-    raise ValueError(f"{root}: no photos; expected a folder images, images_2, images_4, images_8 or photos with pictures in it")
+    raise ValueError(
+        f"{root}: no photos; expected a folder images, images_2, images_4, images_8 or photos with pictures in it"
+    )
 
 
 def list_photos(root: Path, folder: Path, count: int, poses: Path) -> list[Path]:
@@ -45,7 +48,9 @@ def saved_smaller(root: Path, photos: list[Path], full_width: int, downscale: in
     folder = root / f"images_{downscale}"
     targets = [folder / f"{photo.stem}.png" for photo in photos]
     if len(set(targets)) < len(targets):
-        raise ValueError(f"{root}: two photos share one name, so smaller copies cannot be kept; read without save_resized")
+        raise ValueError(
+            f"{root}: two photos share one name, so smaller copies cannot be kept; read without save_resized"
+        )
     for photo, target in zip(photos, targets, strict=True):
         if photo.parent == folder.resolve():
             return photos

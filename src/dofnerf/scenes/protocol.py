@@ -1,7 +1,7 @@
 """From a reader's views to a scene: which photo of a view trains, which views are held out, and at what size.
 
-The paper trains on a mix of photos focused near (even views) and far (odd views), the same mix for every method, and tests
-on every ninth view against the all-in-focus photo.
+The paper trains on a mix of photos focused near (even views) and far (odd views), the same mix for every method, and
+tests on every ninth view against the all-in-focus photo.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ def _mixed(frames: list[Frame], options: ReadOptions) -> list[Frame]:
         "far-near": ("far", "near"),
         "random": ("near", "far"),
         "aperture": ("shallow", "sharp"),
-        "auto": ("near", "far") if all(f.near is not None and f.far is not None for f in frames) else ("photo", "photo"),
+        "auto": ("near", "far")
+        if all(f.near is not None and f.far is not None for f in frames)
+        else ("photo", "photo"),
     }
     pattern = patterns.get(options.mix, (options.mix, options.mix))
     return [_chosen(frame, pattern[coin[i]], i, options.mix) for i, frame in enumerate(frames)]
@@ -168,7 +170,9 @@ def _one_size(frames: list[Frame], full_width: int, options: ReadOptions) -> lis
     asked = options.width is not None or options.downscale is not None
     for i, frame in enumerate(frames):
         own = frame.camera
-        same = abs(own.height * width / own.width - height) <= 1 if asked else (own.width, own.height) == (width, height)
+        same = (
+            abs(own.height * width / own.width - height) <= 1 if asked else (own.width, own.height) == (width, height)
+        )
         if not same:
             raise ValueError(
                 f"frame {i} ({frame.name}): {own.width}×{own.height} pixels where frame 0 ({frames[0].name}) has "

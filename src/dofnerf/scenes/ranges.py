@@ -22,7 +22,8 @@ def depth_range(depth: np.ndarray) -> tuple[float, float] | None:
 def with_bounds(
     frames: list[Frame], points: Points | None, whole: tuple[float, float] | None, where: str
 ) -> tuple[list[Frame], tuple[float, float], tuple[str, ...]]:
-    """The frames with their depth ranges (given, or of the points that they see), the scene's, and a note if that is a guess.
+    """The frames with their depth ranges (given, or of the points that they see), the scene's, and a note if that is a
+    guess.
 
     `whole` is the range that the file gives for the scene, if it does.
     """
@@ -47,7 +48,8 @@ def with_bounds(
 
 
 def guess(cameras: list[Camera]) -> tuple[float, float]:
-    """Half to one and a half times the distance to the point where the optical axes come closest; Blender's 2 to 6 at 4."""
+    """Half to one and a half times the distance to the point where the optical axes come closest; Blender's 2 to 6 at
+    4."""
     axes, places = np.stack([c.forward for c in cameras]), np.stack([c.position for c in cameras])
     across = np.eye(3) - axes[:, :, None] * axes[:, None, :]
     target = np.linalg.lstsq(across.sum(0), (across @ places[..., None])[..., 0].sum(0), rcond=1e-6)[0]

@@ -1,8 +1,8 @@
 """A scene: photos, cameras, depth bounds and a split; where known, sharp photos, lenses, depth and sparse points.
 
-Units. Lengths and depths are in the scene's own unit; `depth` is along the optical axis of that photo's camera. A `Lens`
-blurs a point at `depth` into a disc of radius `aperture · |1/focus_depth − 1/depth|` pixels, so `aperture` is in pixels ×
-scene units, and scales with the size of the photo.
+Units. Lengths and depths are in the scene's own unit; `depth` is along the optical axis of that photo's camera. A
+`Lens` blurs a point at `depth` into a disc of radius `aperture · |1/focus_depth − 1/depth|` pixels, so `aperture` is in
+pixels × scene units, and scales with the size of the photo.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dofnerf.camera import Camera
+from dofnerf.files.ply import Points
 from dofnerf.scenes.exif import Exif
 from dofnerf.scenes.source import Source
 
@@ -39,20 +40,9 @@ class Lens:
 PINHOLE = Lens(0.0, math.inf)
 
 
-@dataclass(frozen=True)
-class Points:
-    """Sparse 3D points: `xyz` (P, 3) float64, `rgb` (P, 3) uint8, `error` (P,) float64 mean reprojection error in pixels."""
-
-    xyz: np.ndarray
-    rgb: np.ndarray
-    error: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.xyz)
-
-
 class Visible(NamedTuple):
-    """The N sparse points that a photo sees: (N, 2) pixels as (column, row), depth (N,), error (N,) pixels, ids (N,)."""
+    """The N sparse points that a photo sees: (N, 2) pixels as (column, row), depth (N,), error (N,) pixels, ids
+    (N,)."""
 
     pixels: np.ndarray
     depth: np.ndarray
@@ -96,8 +86,8 @@ class Viewpoint:
 
 @dataclass
 class Scene:
-    """Frames of one size with depth range `near` to `far`; `train` and `test` are indices into `frames`. `origin` says where it
-    was read, if it was.
+    """Frames of one size with depth range `near` to `far`; `train` and `test` are indices into `frames`. `origin` says
+    where it was read, if it was.
 
     `metres` is the length of one scene unit, where known.
     Pictures load on first use and stay in a bounded cache: treat the arrays as read-only.

@@ -1,7 +1,7 @@
 """Where a picture comes from: small frozen objects that load on demand and stack.
 
-`PictureFile` reads, `Undistorted` straightens (see distortion.py), `Resized` changes size; a light field's synthetic lens
-(lightfield.py) is one more. A photo is (H, W, 3) float32 display values; a depth map is (H, W) float32.
+`PictureFile` reads, `Undistorted` straightens (see distortion.py), `Resized` changes size; a light field's synthetic
+lens (lightfield.py) is one more. A photo is (H, W, 3) float32 display values; a depth map is (H, W) float32.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from PIL import Image
 
-from dofnerf.pictures import is_linear, read_image, read_map
+from dofnerf.files import is_linear, read_image, read_map
 
 # Light adds up, so sizes change in linear light.
 GAMMA = 2.2
@@ -92,7 +92,8 @@ class Resized:
 
 
 def resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Photo (H, W, 3), floats or bytes, by an antialiased Lanczos filter in linear light; map (H, W) by the nearest pixel."""
+    """Photo (H, W, 3), floats or bytes, by an antialiased Lanczos filter in linear light; map (H, W) by the nearest
+    pixel."""
     if image.shape[:2] == (height, width):
         return image if image.dtype != np.uint8 else image.astype(np.float32) / 255
     if image.ndim == 2:

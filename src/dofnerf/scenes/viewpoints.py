@@ -1,7 +1,8 @@
-"""Cameras without photos, as JSON: transforms.json, as we and nerfstudio write it, and cameras.json of 3D Gaussian Splatting.
+"""Cameras without photos, as JSON: transforms.json, as we and nerfstudio write it, and cameras.json of 3D Gaussian
+Splatting.
 
-The second is a list, one entry a photo: img_name, width, height, fx, fy, position (3), rotation (3, 3) camera-to-world with the
-axes of OpenCV (x right, y down, z ahead).
+The second is a list, one entry a photo: img_name, width, height, fx, fy, position (3), rotation (3, 3) camera-to-world
+with the axes of OpenCV (x right, y down, z ahead).
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from dofnerf.camera import Camera
-from dofnerf.pictures import write_json
+from dofnerf.files import write_json
+from dofnerf.files.guard import number, pose, read_json_value, shown
 from dofnerf.scenes.export import intrinsics, plain_lens
-from dofnerf.scenes.guard import number, pose, read_json_value, shown
+from dofnerf.scenes.formats.transforms import read_viewpoints
 from dofnerf.scenes.scene import Viewpoint
-from dofnerf.scenes.transforms import read_viewpoints
 
 LARGEST_SIDE = 1 << 20
 
@@ -34,7 +35,8 @@ def read_cameras(path: Path | str) -> list[Viewpoint]:
 
 
 def write_cameras(path: Path | str, views: Sequence[Viewpoint], **beside: Any) -> None:
-    """Write a transforms.json that `read_cameras` and, with its photos, others read; `beside` stands next to the frames."""
+    """Write a transforms.json that `read_cameras` and, with its photos, others read; `beside` stands next to the
+    frames."""
     names: dict[str, list[str]] = {"train_filenames": [], "test_filenames": []}
     for view in views:
         names["test_filenames" if view.held_out else "train_filenames"].append(view.name)
@@ -60,7 +62,9 @@ def _listed(entry: Any, i: int, where: str) -> Viewpoint:
     if min(width, height) < 1 or max(width, height) > LARGEST_SIDE:
         raise ValueError(f"{where}: a photo of {width:g}×{height:g} pixels")
     try:
-        matrix = np.concatenate([np.array(entry["rotation"], float), np.array(entry["position"], float).reshape(3, 1)], axis=1)
+        matrix = np.concatenate(
+            [np.array(entry["rotation"], float), np.array(entry["position"], float).reshape(3, 1)], axis=1
+        )
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{where}: expected a position of 3 numbers and a rotation of 3×3") from None
     to_world = pose(matrix, where) * [1, -1, -1, 1]  # OpenCV → OpenGL: y and z turn round

@@ -1,8 +1,8 @@
 """The whole idea on the scene that comes with the package: blurred photos in, a sharp scene and every photo's lens out.
 
-Two runs of one budget. The *pinhole twin* takes the photos as if they were sharp, as radiance fields and splats commonly do;
-*ours* learns each photo's aperture and focus along with the scene. The *oracle*, if asked for, is the twin trained on
-all-in-focus photos: what could be reached if there were no blur.
+Two runs of one budget. The *pinhole twin* takes the photos as if they were sharp, as radiance fields and splats
+commonly do; *ours* learns each photo's aperture and focus along with the scene. The *oracle*, if asked for, is the twin
+trained on all-in-focus photos: what could be reached if there were no blur.
 """
 
 from __future__ import annotations
@@ -18,12 +18,22 @@ import torch
 from dofnerf import scenes
 from dofnerf.evaluate.photo_lenses import lens_plot, photo_lenses
 from dofnerf.evaluate.quality import LensOff, held_out_psnr, lens_off
-from dofnerf.pictures import atomic, write_image, write_video
-from dofnerf.pictures.outputs import check_folder
-from dofnerf.render.splats.model import SplatModel
+from dofnerf.files import atomic, write_image, write_video
+from dofnerf.files.outputs import check_folder
+from dofnerf.models.splat.model import SplatModel
 from dofnerf.scenes import Scene
 from dofnerf.studio.demo_pictures import LENS_HEADING, rack_focus_frames, side_by_side
-from dofnerf.train import KeepConfig, Run, StepsConfig, TrainConfig, pinhole_twin, preset, sharp_oracle, shortened, train
+from dofnerf.train import (
+    KeepConfig,
+    Run,
+    StepsConfig,
+    TrainConfig,
+    pinhole_twin,
+    preset,
+    sharp_oracle,
+    shortened,
+    train,
+)
 from dofnerf.train.checkpoint import FILE
 from dofnerf.train.presets import check_share
 
@@ -134,7 +144,9 @@ def trained(scene: Scene, name: str, training: TrainConfig, folder: Path) -> Res
             raise ValueError(f"{error}; to begin anew, remove {folder} or give another --out") from None
         raise
     result = Result(name, done, held_out_psnr(done, scene))
-    print(f"         PSNR {result.psnr:.2f} dB on views it has not seen; trained for {done.learner.standing.seconds:.0f} s")
+    print(
+        f"         PSNR {result.psnr:.2f} dB on views it has not seen; trained for {done.learner.standing.seconds:.0f} s"
+    )
     return result
 
 

@@ -12,14 +12,16 @@ from dofnerf.camera import Camera
 from dofnerf.evaluate.comparison import ZOOM, Box, zoomed
 from dofnerf.evaluate.metrics import psnr
 from dofnerf.evaluate.quality import sharp_view
-from dofnerf.pictures import contact_sheet
+from dofnerf.files import contact_sheet
 from dofnerf.scenes import Scene
 from dofnerf.studio.refocus import sweep_focuses
 from dofnerf.train import Run
 
 LARGER = 2  # times that pictures are shown
 CROP = 0.68, 0.25  # of the crop, its left and upper edge, as shares of the picture
-HEADING = "A view that no training has seen. The training photos are blurred like the first: half focused near, half far."
+HEADING = (
+    "A view that no training has seen. The training photos are blurred like the first: half focused near, half far."
+)
 LENS_HEADING = "The lens that took each photo, found from blurred photos alone: training is not told any of it"
 VIDEO_LARGER = 2
 WIDE_OPEN = 1.5  # the video's aperture, compared with the photos'
@@ -53,7 +55,8 @@ def crop_box(size: tuple[int, int]) -> Box:
 
 
 def rack_focus_frames(run: Run, camera: Camera, frames: int) -> Iterator[np.ndarray]:
-    """Focus from near to far and back, wide open, while the camera sways once around; the last frame leads to the first."""
+    """Focus from near to far and back, wide open, while the camera sways once around; the last frame leads to the
+    first."""
     from rich.console import Console
     from rich.progress import track
 
@@ -63,7 +66,9 @@ def rack_focus_frames(run: Run, camera: Camera, frames: int) -> Iterator[np.ndar
     reach, pivot = SWAY / near, 2 / (near + far)
     focuses = sweep_focuses(float(far), float(near), frames, loop=True)
     console = Console(stderr=True)
-    for k, focus in enumerate(track(focuses, "video", console=console, transient=True, disable=not console.is_terminal)):
+    for k, focus in enumerate(
+        track(focuses, "video", console=console, transient=True, disable=not console.is_terminal)
+    ):
         turn = 2 * math.pi * k / frames
         moved = sidestep(larger, reach * math.sin(turn), 0.5 * reach * (1 - math.cos(turn)), pivot)
         yield run.render(moved, aperture, 1 / focus, layers=1).image.clamp(0, 1).cpu().numpy()

@@ -1,7 +1,7 @@
 """From photos to everything in one command: `dofnerf run`.
 
-capture → train → report → a page to refocus in, and the viewer to go on with. Each stage is a verb of its own whose folder
-says how far it is, so that this can be stopped anywhere and called again.
+capture → train → report → a page to refocus in, and the viewer to go on with. Each stage is a verb of its own whose
+folder says how far it is, so that this can be stopped anywhere and called again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dofnerf.capture.command import default_out
 from dofnerf.capture.progress import Display
 from dofnerf.evaluate.report.command import ReportConfig
 from dofnerf.evaluate.report.command import run as write_report
-from dofnerf.pictures import write_json
-from dofnerf.pictures.outputs import check_folder
+from dofnerf.files import write_json
+from dofnerf.files.outputs import check_folder
 from dofnerf.studio.export import ExportConfig
 from dofnerf.studio.export import run as export
 from dofnerf.studio.view import ViewConfig
@@ -95,7 +95,9 @@ def run(config: RunConfig) -> Run:
     if all(f_numbers(scene)):  # the camera knows which photos have one aperture
         training = replace(training, lens=replace(training.lens, share_aperture="exif"))
     done = train(scene, training, out=out / RUN, resume=True, keep=KeepConfig(), quiet=False)
-    print(f"trained  {out / RUN} in {done.learner.standing.seconds:.0f} s; every photo's lens is in {out / RUN / 'lens.csv'}")
+    print(
+        f"trained  {out / RUN} in {done.learner.standing.seconds:.0f} s; every photo's lens is in {out / RUN / 'lens.csv'}"
+    )
     _say(3, "report")
     _try("report", lambda: write_report(ReportConfig(out / RUN)))
     _say(4, "page")
@@ -117,7 +119,9 @@ def _scene_of(config: RunConfig, out: Path) -> Path:
         changed = [name for name, value in vars(config.capture).items() if value != getattr(CaptureOptions(), name)]
         if changed:
             flags = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
-            raise ValueError(f"{config.photos}: a scene that has poses already; {flags}: only for photos that have none")
+            raise ValueError(
+                f"{config.photos}: a scene that has poses already; {flags}: only for photos that have none"
+            )
         return config.photos
     with Display() as display:
         capture(config.photos, out / SCENE, config.capture, display)

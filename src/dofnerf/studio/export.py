@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from dofnerf.pictures.outputs import check_file, check_folder
+from dofnerf.files.outputs import check_file, check_folder
 from dofnerf.scenes import Viewpoint
 from dofnerf.studio.lens_config import FocusConfig, ShapeConfig, automatic_aperture, check_aperture, check_positive
 from dofnerf.studio.render import open_subject, progress_bar
@@ -41,7 +41,8 @@ class FirstLensConfig(ShapeConfig):
 
 @dataclass(frozen=True)
 class ExportConfig:
-    """Take a trained run elsewhere: as a page that anybody can refocus, as layers, as points, or as cameras and sharp pictures.
+    """Take a trained run elsewhere: as a page that anybody can refocus, as layers, as points, or as cameras and sharp
+    pictures.
 
     For example:
       dofnerf export runs/mine --html --view 3 --width 1008 --out photo.html   (click in it to focus)
@@ -59,11 +60,14 @@ class ExportConfig:
     ply: bool = False
     """The splats of the run as 3D Gaussian Splatting writes them; of a volumetric run, a coloured point cloud."""
     cameras: bool = False
-    """A folder that nerfstudio reads: transforms.json with the pose and the learned lens of every photo, and its sharp view."""
+    """A folder that nerfstudio reads: transforms.json with the pose and the learned lens of every photo, and its sharp
+    view."""
     layers: int = 4
     """Layers of depth for --html and --rgbd, 1 to 16. Each knows what nearer ones hide; a .ply's guesses it, unless
     --blend light is given."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER|FILE", help_behavior_hint="(default: export in the run)")] = None
+    out: Annotated[
+        Path | None, tyro.conf.arg(metavar="FOLDER|FILE", help_behavior_hint="(default: export in the run)")
+    ] = None
     """A folder, made if it is not there; or, for one page or one .ply, its file. What has the same name is replaced."""
     viewpoint: ViewpointConfig = field(default_factory=ViewpointConfig)
     first_lens: FirstLensConfig = field(default_factory=FirstLensConfig)
@@ -81,7 +85,9 @@ class ExportConfig:
             raise ValueError(f"say what to export: one or more of {', '.join(kinds)}")
         if for_file and (self.ply or self.cameras):
             flag = "--ply" if self.ply else "--cameras"
-            raise ValueError(f"{flag}: {self.source} is a .ply already, without photos; give --html or --rgbd, or a run")
+            raise ValueError(
+                f"{flag}: {self.source} is a .ply already, without photos; give --html or --rgbd, or a run"
+            )
         self.viewpoint.check(for_file)
         self.splat_file.check(for_file)
         self.first_lens.check()
@@ -105,7 +111,8 @@ class ExportConfig:
 
 
 def run(config: ExportConfig) -> list[Path]:
-    """Export as the config says, telling on the way; returns what was written: files, and folders of layers or cameras."""
+    """Export as the config says, telling on the way; returns what was written: files, and folders of layers or
+    cameras."""
     config.check()
     subject = open_subject(config.source, config.splat_file, config.device)
     out = config.out or (config.source if config.source.is_dir() else config.source.parent) / "export"
@@ -152,11 +159,13 @@ def chosen_views(config: ExportConfig, subject: Subject) -> list[Viewpoint]:
     return views if named else views[:1]
 
 
-def shoot(config: ExportConfig, subject: Subject, view: Viewpoint, out: Path, done: Callable[[Path, str], None]) -> None:
+def shoot(
+    config: ExportConfig, subject: Subject, view: Viewpoint, out: Path, done: Callable[[Path, str], None]
+) -> None:
     """The page and the layers of one view."""
     from dofnerf.studio import export_files
     from dofnerf.studio.layered import layered_picture
-    from dofnerf.studio.page import PageLens, write_page
+    from dofnerf.web import PageLens, write_page
 
     picture = layered_picture(subject, view.camera, config.layers)
     if config.html:

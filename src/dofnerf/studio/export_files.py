@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dofnerf.pictures import write_image, write_json, write_map
-from dofnerf.pictures.files import to_bytes
-from dofnerf.render.splats.model import SplatModel
+from dofnerf.files import write_image, write_json, write_map
+from dofnerf.files.guard import read_json
+from dofnerf.files.pictures import to_bytes
+from dofnerf.files.ply import write_ply
+from dofnerf.models.splat.model import SplatModel
 from dofnerf.scenes import Drawing, Points, Splats, Viewpoint, plain_stems, write_splats
 from dofnerf.scenes.export import plain_lens
-from dofnerf.scenes.guard import read_json
-from dofnerf.scenes.ply import write_ply
 from dofnerf.scenes.viewpoints import plain_view
 from dofnerf.studio.layered import LayeredPicture
 from dofnerf.studio.shot import SEEN, sharp_picture
@@ -35,7 +35,8 @@ def check_ours(list_: Path) -> None:
 
 
 def write_layers(folder: Path, picture: LayeredPicture, view: Viewpoint) -> Path:
-    """sharp.png and sharp-depth.exr, layer-0.png (RGBA, not premultiplied) and layer-0-depth.exr and so on, and layers.json."""
+    """sharp.png and sharp-depth.exr, layer-0.png (RGBA, not premultiplied) and layer-0-depth.exr and so on, and
+    layers.json."""
     layers, entries = picture.layers, []
     write_image(folder / "sharp.png", picture.sharp.image)
     write_map(folder / "sharp-depth.exr", _depth(picture.sharp.disparity))
@@ -67,7 +68,9 @@ def write_scene(path: Path, subject: Subject) -> str:
         darker = "" if subject.flat else ", which mix as light: tools that mix display values show them darker"
         return f"{len(arrays[0]):,} splats{darker}"
     if not subject.views:
-        raise ValueError(f"{subject.source}: the run has no cameras.json, whose views would give its points; train it again")
+        raise ValueError(
+            f"{subject.source}: the run has no cameras.json, whose views would give its points; train it again"
+        )
     points = seen_points(subject)
     write_ply(path, points)
     return f"{len(points):,} coloured points"
@@ -94,10 +97,13 @@ def seen_points(subject: Subject) -> Points:
 
 
 def write_photos(folder: Path, subject: Subject, tick: Callable[[], None]) -> Path:
-    """transforms.json and images/: the sharp view of every photo, with the pose of its camera and, as `learned_lens`, the lens
-    that the run found for it. (`lens`, which our reader knows, would say that of the picture itself, and that is sharp.)"""
+    """transforms.json and images/: the sharp view of every photo, with the pose of its camera and, as `learned_lens`,
+    the lens that the run found for it. (`lens`, which our reader knows, would say that of the picture itself, and that
+    is sharp.)"""
     if not subject.views:
-        raise ValueError(f"{subject.source}: the run has no cameras.json (it was trained by an older version); train it again")
+        raise ValueError(
+            f"{subject.source}: the run has no cameras.json (it was trained by an older version); train it again"
+        )
     names = plain_stems([view.name for view in subject.views])
     entries, split = [], {False: [], True: []}  # type: ignore[var-annotated]
     for name, view in zip(names, subject.views, strict=True):

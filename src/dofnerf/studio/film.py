@@ -1,7 +1,7 @@
 """Films of a trained scene: `dofnerf render RUN --path …`.
 
-First what each frame is (its camera and lens) is settled; then frames are shot one by one into a folder beside the film, and
-put together in the end. The folder keeps what the film is, so that the same command goes on where it stopped.
+First what each frame is (its camera and lens) is settled; then frames are shot one by one into a folder beside the
+film, and put together in the end. The folder keeps what the film is, so that the same command goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dofnerf.camera import Camera
-from dofnerf.pictures import read_image, write_image, write_json, write_video
+from dofnerf.files import read_image, write_image, write_json, write_video
 from dofnerf.scenes import Lens, Viewpoint
 from dofnerf.scenes.viewpoints import plain_view
 from dofnerf.studio import paths
@@ -65,7 +65,9 @@ def settle(config: RenderConfig, subject: Subject) -> list[Moment]:
     moments = []
     for camera, aperture, disparity in zip(cameras, opened, focuses, strict=True):
         depth = 1 / disparity if disparity > 0 else math.inf
-        longer = camera.fx / base.camera.fx  # the lens stays as wide, or grows with its length if an f-number was asked for
+        longer = (
+            camera.fx / base.camera.fx
+        )  # the lens stays as wide, or grows with its length if an f-number was asked for
         seen = Lens(aperture * (longer if config.shot.fstop is None else longer**2), depth) if aperture > 0 else None
         moments.append(Moment(Viewpoint(base.name, camera, seen), *shape, exposure))
     return moments
@@ -80,7 +82,9 @@ def check_blur(subject: Subject, moments: Sequence[Moment]) -> None:
         if lenses:
             _, picture = sharp_picture(subject.model, small_view(part[0].view.camera))
             for lens in lenses:
-                largest_blur(picture, lens.aperture, [1 / lens.focus_depth], "the film's apertures and focus, and units")
+                largest_blur(
+                    picture, lens.aperture, [1 / lens.focus_depth], "the film's apertures and focus, and units"
+                )
 
 
 def small_view(camera: Camera) -> Camera:
@@ -103,7 +107,9 @@ def travel(film: FilmConfig, subject: Subject, camera: Camera, picture: RGBD) ->
     if film.path == "ellipse":
         others = [view.camera for view in subject.views if not view.held_out]
         if len(others) < 3:
-            raise ValueError(f"--path ellipse: {subject.source} has fewer than three photos' cameras to go between; use orbit")
+            raise ValueError(
+                f"--path ellipse: {subject.source} has fewer than three photos' cameras to go between; use orbit"
+            )
         return paths.ellipse(camera, pivot, count, others, once)
     return [camera] * count
 
@@ -138,7 +144,9 @@ def disparities(
         point = np.array(vector("--follow", film.follow))[None]
         depths = [float(camera.project(point)[1][0]) for camera in cameras]
         if min(depths) <= 0:
-            raise ValueError(f"--follow {film.follow}: the point is behind the camera in frame {int(np.argmin(depths))}")
+            raise ValueError(
+                f"--follow {film.follow}: the point is behind the camera in frame {int(np.argmin(depths))}"
+            )
         return [1 / depth for depth in depths]
     if film.path in (None, "still"):
         only = focus.disparity(picture)[0] if lens is None else 1 / lens.focus_depth
@@ -172,7 +180,9 @@ def calm(values: Sequence[float]) -> list[float]:
     return [float(value) for value in np.convolve(padded, weights / weights.sum(), mode="valid")]
 
 
-def shoot(config: RenderConfig, subject: Subject, moments: Sequence[Moment], out: Path, tick: Callable[[], None]) -> None:
+def shoot(
+    config: RenderConfig, subject: Subject, moments: Sequence[Moment], out: Path, tick: Callable[[], None]
+) -> None:
     """Shoot what is missing of the frames, and put the film together."""
     camera = moments[0].view.camera
     if out.suffix.lower() == ".mp4" and min(camera.width, camera.height) < SMALLEST_MP4:
@@ -193,7 +203,8 @@ def shoot(config: RenderConfig, subject: Subject, moments: Sequence[Moment], out
 
 
 def frames_folder(config: RenderConfig, subject: Subject, moments: Sequence[Moment], out: Path) -> Path:
-    """The folder of this film's frames; frames of another film, which only we could have put there, are cleared away."""
+    """The folder of this film's frames; frames of another film, which only we could have put there, are cleared
+    away."""
     plain = [[plain_view(m.view), m.blades, m.other, m.mix, m.rotation, m.exposure] for m in moments]
     settings = [str(subject.light), config.shot.layers, config.shot.lens_samples, _state(subject)]
     digest = hashlib.sha256(json.dumps([plain, settings]).encode()).hexdigest()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from dofnerf.pictures.outputs import check_file
+from dofnerf.files.outputs import check_file
 from dofnerf.studio.lens_config import FocusConfig, check_aperture, check_positive
 from dofnerf.studio.numbers import vector
 
@@ -26,15 +26,16 @@ _OPTIONAL = tyro.conf.arg(help_behavior_hint="(optional)")
 
 @dataclass(frozen=True)
 class FilmConfig:
-    """A film instead of pictures: --path, --keyframes, --rack-focus or --aperture-to make one, as MP4 (H.264) or GIF by --out.
-    It begins at the first of the views. Stopped and started again, it keeps the frames that are done. With --focus-at, focus
-    stays on that pixel whatever comes to lie there; with --focus, at that depth."""
+    """A film instead of pictures: --path, --keyframes, --rack-focus or --aperture-to make one, as MP4 (H.264) or GIF by
+    --out. It begins at the first of the views. Stopped and started again, it keeps the frames that are done. With
+    --focus-at, focus stays on that pixel whatever comes to lie there; with --focus, at that depth."""
 
     path: Annotated[
-        Literal["still", "spiral", "orbit", "ellipse", "dolly-zoom"] | None, tyro.conf.arg(help_behavior_hint="(optional)")
+        Literal["still", "spiral", "orbit", "ellipse", "dolly-zoom"] | None,
+        tyro.conf.arg(help_behavior_hint="(optional)"),
     ] = None
-    """spiral: two small rounds. orbit: around what is in the middle. ellipse: between the photos' cameras. dolly-zoom: away,
-    with a longer lens, so that what is in the middle stays as large. still: only the lens moves."""
+    """spiral: two small rounds. orbit: around what is in the middle. ellipse: between the photos' cameras. dolly-zoom:
+    away, with a longer lens, so that what is in the middle stays as large. still: only the lens moves."""
     keyframes: Annotated[Path | None, _OPTIONAL] = None
     """A JSON of cameras (transforms.json) whose poses, lenses, blades and exposures are passed through smoothly."""
     rack_focus: bool = False
@@ -51,7 +52,9 @@ class FilmConfig:
     """One way only; otherwise the film comes back and loops."""
     degrees: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 30)")] = None
     """How far an orbit swings; 360 is full circle."""
-    reach: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 6 % of the distance to the middle)")] = None
+    reach: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 6 % of the distance to the middle)")] = (
+        None
+    )
     """Radius of a spiral in scene units."""
     zoom: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 1.6)")] = None
     """How many times farther a dolly-zoom goes; below 1, nearer."""

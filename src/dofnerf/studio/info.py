@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from dofnerf import scenes
-from dofnerf.pictures.outputs import check_file
+from dofnerf.files.outputs import check_file
 
 Format = Literal["auto", "transforms", "triplets", "llff", "colmap", "lightfield"]
 
@@ -25,7 +25,9 @@ class InfoConfig:
 
     path: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PATH")]
     """The scene: a folder (LLFF, COLMAP, transforms.json, triplets, light field) or its transforms.json."""
-    sheet: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-sheet.png in the current folder)")] = None
+    sheet: Annotated[
+        Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-sheet.png in the current folder)")
+    ] = None
     """Where the contact sheet goes, a PNG."""
     format: Format = "auto"
     """The scene's format; auto looks."""

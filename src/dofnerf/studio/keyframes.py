@@ -1,10 +1,10 @@
 """Moments of a shot, and the smooth way between them: pose, field of view, aperture, focus, blades and exposure.
 
-On disk they are a transforms.json (docs/formats.md) whose frames also have `blades`, `rotation` (degrees), `exposure` (stops)
-and `time` (seconds, rising), each optional: any file of cameras will do.
+On disk they are a transforms.json (docs/formats.md) whose frames also have `blades`, `rotation` (degrees), `exposure`
+(stops) and `time` (seconds, rising), each optional: any file of cameras will do.
 
-Between moments, positions, focus disparity and the like run along Catmull-Rom splines, rotations along one through quaternions:
-no jump in speed. A number of blades has nothing in between, so a frame mixes the light of two openings.
+Between moments, positions, focus disparity and the like run along Catmull-Rom splines, rotations along one through
+quaternions: no jump in speed. A number of blades has nothing in between, so a frame mixes the light of two openings.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from dofnerf.camera import Camera
-from dofnerf.pictures import write_json
+from dofnerf.files import write_json
+from dofnerf.files.guard import number, read_json_value
 from dofnerf.scenes import Lens, Viewpoint, read_cameras
-from dofnerf.scenes.guard import number, read_json_value
 from dofnerf.scenes.viewpoints import plain_view
 from dofnerf.studio.lens_config import ShapeConfig
 from dofnerf.studio.shot_config import MOST_STOPS
@@ -32,7 +32,8 @@ _EXTRAS = ("blades", "rotation", "exposure")
 
 @dataclass(frozen=True)
 class Moment:
-    """`view` with its lens (None: all in focus); `rotation` of the blades in degrees, `exposure` in stops, `time` in seconds.
+    """`view` with its lens (None: all in focus); `rotation` of the blades in degrees, `exposure` in stops, `time` in
+    seconds.
 
     A moment between two others may have two openings: `blades`, and `other` of which it has the share `mix`."""
 
@@ -109,7 +110,9 @@ def _numbers(moment: Moment) -> list[float]:
     ]  # fmt: skip
 
 
-def _blend(moments: Sequence[Moment], knots: np.ndarray, values: np.ndarray, time: float, size: tuple[int, int]) -> Moment:
+def _blend(
+    moments: Sequence[Moment], knots: np.ndarray, values: np.ndarray, time: float, size: tuple[int, int]
+) -> Moment:
     i = int(np.clip(np.searchsorted(knots, time, side="right") - 1, 0, len(knots) - 2))
     share = float(np.clip((time - knots[i]) / (knots[i + 1] - knots[i]), 0, 1))
     # A moment that is all in focus has no focus of its own: it takes that of the moments around.
@@ -129,8 +132,8 @@ def _blend(moments: Sequence[Moment], knots: np.ndarray, values: np.ndarray, tim
 
 
 def spline(values: np.ndarray, knots: np.ndarray, i: int, share: float) -> np.ndarray:
-    """Values (N, D) at `knots` (N,) → those (D,) a `share` of the way from knot i to the next: cubic, through all, with the
-    slope of the parabola through three neighbours at each (at the ends, of the line to the only one)."""
+    """Values (N, D) at `knots` (N,) → those (D,) a `share` of the way from knot i to the next: cubic, through all, with
+    the slope of the parabola through three neighbours at each (at the ends, of the line to the only one)."""
 
     def slope(k: int) -> np.ndarray:
         low, high = max(k - 1, 0), min(k + 1, len(knots) - 1)

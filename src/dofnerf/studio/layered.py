@@ -1,7 +1,7 @@
 """A view in layers of depth, ready to be kept: pictures that mean something also where their layer has nothing.
 
-Where a layer is empty, its colour and disparity are continued from around. Nobody sees that in the sharp view, but filters and
-compression do not bring black into its edges, and a blurred edge has a depth to be blurred by.
+Where a layer is empty, its colour and disparity are continued from around. Nobody sees that in the sharp view, but
+filters and compression do not bring black into its edges, and a blurred edge has a depth to be blurred by.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _KNOWN = 0.05  # alpha above which a pixel of a layer has a colour and a depth o
 
 @dataclass(frozen=True)
 class LayeredPicture:
-    """`layers`, the farthest first, filled as above: colour (L, H, W, 3) display values, alpha and disparity (L, H, W); `sharp`
-    is the picture that they make."""
+    """`layers`, the farthest first, filled as above: colour (L, H, W, 3) display values, alpha and disparity (L, H, W);
+    `sharp` is the picture that they make."""
 
     sharp: RGBD
     layers: Layers
 
 
 def layered_picture(subject: Subject, camera: Camera, count: int) -> LayeredPicture:
-    """What a camera sees, in `count` layers. Where the subject is `flat`, they are cut out of the sharp picture: layers of its
-    own would add up to it as display values only, and whoever lays them upon each other adds light."""
+    """What a camera sees, in `count` layers. Where the subject is `flat`, they are cut out of the sharp picture: layers
+    of its own would add up to it as display values only, and whoever lays them upon each other adds light."""
     if subject.flat:
         view = subject.model.view(camera)
         sharp = picture_with_depth(view)
@@ -43,14 +43,16 @@ def layered_picture(subject: Subject, camera: Camera, count: int) -> LayeredPict
         view, layers = subject.model.layers(camera, count)
         sharp = picture_with_depth(view)
     packed = torch.cat([layers.colour, layers.disparity[..., None]], dim=-1)
-    filled = torch.stack([fill(values, alpha > _KNOWN) for values, alpha in zip(packed, layers.alpha, strict=True)]).cpu()
+    filled = torch.stack(
+        [fill(values, alpha > _KNOWN) for values, alpha in zip(packed, layers.alpha, strict=True)]
+    ).cpu()
     depths = filled[..., 3].clamp(min=0)
     return LayeredPicture(sharp, Layers(filled[..., :3].contiguous(), layers.alpha.cpu(), depths.contiguous()))
 
 
 def fill(values: Tensor, known: Tensor) -> Tensor:
-    """Values (H, W, C) continued to where they are not `known` (H, W): by the mean of what is known around, on ever coarser
-    grids until something is. All zero if nothing is known."""
+    """Values (H, W, C) continued to where they are not `known` (H, W): by the mean of what is known around, on ever
+    coarser grids until something is. All zero if nothing is known."""
     planes = values.movedim(-1, 0)[None]
     return _pull(planes * known, known.to(values.dtype)[None, None])[0].movedim(0, -1)
 

@@ -13,7 +13,7 @@ import tyro
 from dofnerf.studio.rgbd import RGBD
 
 if TYPE_CHECKING:
-    from dofnerf.optics.aperture import Kernel
+    from dofnerf.optics.shapes import Kernel
 
 AUTOMATIC_BLUR = 0.025  # the largest blur radius of an automatic aperture, in widths of the picture
 MOST_BLADES = 64  # a disc, to the eye
@@ -44,11 +44,12 @@ class ShapeConfig:
 
 @dataclass(frozen=True)
 class LensConfig(ShapeConfig):
-    """How wide the lens is open, and the shape of its blur. Without --aperture or --fstop it is opened until the largest blur
-    radius is 2.5 % of the picture's width."""
+    """How wide the lens is open, and the shape of its blur. Without --aperture or --fstop it is opened until the
+    largest blur radius is 2.5 % of the picture's width."""
 
     aperture: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: automatic)")] = None
-    """Aperture in pixels × scene units: the blur radius in pixels is aperture × |1/focus − 1/depth|. Half of the paper's K."""
+    """Aperture in pixels × scene units: the blur radius in pixels is aperture × |1/focus − 1/depth|. Half of the
+    paper's K."""
     fstop: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
     """The f-number instead, such as 1.8. Needs --focal-length, and depth in metres, far beyond the focal length."""
     focal_length: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
@@ -56,15 +57,18 @@ class LensConfig(ShapeConfig):
     sensor_width: float = 36.0
     """Width of the sensor for --fstop, in millimetres; 36 is full frame."""
     norm: Literal["paper", "unit"] = "paper"
-    """How the light of a blur disc is divided: by r² + 0.2 (paper), or so that each disc keeps exactly its light (unit)."""
+    """How the light of a blur disc is divided: by r² + 0.2 (paper), or so that each disc keeps exactly its light
+    (unit)."""
     light: float | Literal["srgb"] = 2.2
-    """Curve between display values and linear light, in which blur adds up: a gamma from 0.2 to 10, or srgb. EXR is linear."""
+    """Curve between display values and linear light, in which blur adds up: a gamma from 0.2 to 10, or srgb. EXR is
+    linear."""
     layers: int = 1
-    """Depth layers for occlusion: 1 is the paper's blur; 4 to 16 is slower and cleaner where near things overlap far ones."""
+    """Depth layers for occlusion: 1 is the paper's blur; 4 to 16 is slower and cleaner where near things overlap far
+    ones."""
 
     def kernel(self) -> Kernel:
         """The blur's shape, checked."""
-        from dofnerf.optics.aperture import Kernel
+        from dofnerf.optics.shapes import Kernel
 
         return Kernel(self.blades, math.radians(self.rotation), self.norm)
 
@@ -76,7 +80,9 @@ class LensConfig(ShapeConfig):
         check_aperture("--aperture", self.aperture)
         if (self.fstop is None) != (self.focal_length is None):
             raise ValueError("--fstop and --focal-length go together: give both or none")
-        check_positive(("--fstop", self.fstop), ("--focal-length", self.focal_length), ("--sensor-width", self.sensor_width))
+        check_positive(
+            ("--fstop", self.fstop), ("--focal-length", self.focal_length), ("--sensor-width", self.sensor_width)
+        )
         check_light(self.light)
         check_layers(self.layers)
 
@@ -90,7 +96,7 @@ class LensConfig(ShapeConfig):
                 raise ValueError(
                     "--fstop needs depth in metres, and PNG disparity has no unit: add --depth-scale or use --aperture"
                 )
-            from dofnerf.optics.thin_lens import aperture_from_f_number, focal_length_pixels
+            from dofnerf.optics.lens import aperture_from_f_number, focal_length_pixels
 
             focal_px = focal_length_pixels(self.focal_length, self.sensor_width, width)
             words = f"f/{self.fstop:g} at {self.focal_length:g} mm on a sensor {self.sensor_width:g} mm wide"
@@ -138,7 +144,8 @@ class FocusConfig:
 
 
 def automatic_aperture(picture: RGBD, focuses: Sequence[float]) -> tuple[float, str]:
-    """An aperture that blurs visibly, and not too much, at these focus disparities; and where it comes from in words."""
+    """An aperture that blurs visibly, and not too much, at these focus disparities; and where it comes from in
+    words."""
     far, near = picture.disparity_range()
     reach = max(abs(focus - end) for focus in focuses for end in (far, near))
     if reach == 0:
@@ -174,8 +181,8 @@ def check_layers(layers: int) -> None:
 def largest_blur(
     picture: RGBD, aperture: float, focuses: Sequence[float], flags: str = "--aperture, --focus and --depth-scale"
 ) -> float:
-    """The largest blur radius in pixels over these focus disparities; refuses what can only be a mistake in units, and names
-    the `flags` that may have made it."""
+    """The largest blur radius in pixels over these focus disparities; refuses what can only be a mistake in units, and
+    names the `flags` that may have made it."""
     from dofnerf.optics.scatter import LARGEST
 
     far, near = float(picture.disparity.min()), float(picture.disparity.max())

@@ -1,4 +1,5 @@
-"""Where a camera goes in a film: each path is cameras around the one it begins with, `pivot` being the point that they look at.
+"""Where a camera goes in a film: each path is cameras around the one it begins with, `pivot` being the point that they
+look at.
 
 The way back is part of a path, so that its last frame leads to its first, unless it goes `once`.
 """
@@ -48,7 +49,8 @@ def orbit(camera: Camera, pivot: np.ndarray, frames: int, degrees: float, once: 
 
 
 def ellipse(camera: Camera, pivot: np.ndarray, frames: int, others: Sequence[Camera], once: bool) -> list[Camera]:
-    """Between the cameras of the photos: in the plane that they lie in most, as wide and high as four fifths of them."""
+    """Between the cameras of the photos: in the plane that they lie in most, as wide and high as four fifths of
+    them."""
     places = np.stack([other.position for other in others])
     middle = places.mean(0)
     axes = np.linalg.svd(places - middle)[2][:2]
@@ -62,8 +64,8 @@ def ellipse(camera: Camera, pivot: np.ndarray, frames: int, others: Sequence[Cam
 
 
 def dolly_zoom(camera: Camera, pivot: np.ndarray, frames: int, zoom: float, once: bool) -> list[Camera]:
-    """Away from the pivot until it is `zoom` times as far, while the focal length grows as much: what lies at its depth stays
-    as it is, and the rest is pressed together (or, below 1, pulled apart)."""
+    """Away from the pivot until it is `zoom` times as far, while the focal length grows as much: what lies at its depth
+    stays as it is, and the rest is pressed together (or, below 1, pulled apart)."""
     depth = float((pivot - camera.position) @ camera.forward)
     cameras = []
     for share in there_and_back(frames, once):

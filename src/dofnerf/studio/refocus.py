@@ -1,7 +1,7 @@
 """Put a lens in front of any picture with a depth map: `dofnerf refocus`.
 
-Everything is checked before the work starts, so nothing is written when anything is wrong. torch is imported only then, so that
-help and most errors come at once.
+Everything is checked before the work starts, so nothing is written when anything is wrong. torch is imported only then,
+so that help and most errors come at once.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import tyro
 
-from dofnerf.pictures import atomic, is_linear, write_image, write_video
-from dofnerf.pictures.files import IMAGE_SUFFIXES, to_bytes
-from dofnerf.pictures.outputs import check_file
+from dofnerf.files import atomic, is_linear, write_image, write_video
+from dofnerf.files.outputs import check_file
+from dofnerf.files.pictures import IMAGE_SUFFIXES, to_bytes
 from dofnerf.studio.lens_config import FocusConfig, LensConfig, depth_in_words, largest_blur
 from dofnerf.studio.rgbd import DepthConfig, read_rgbd
 
@@ -36,7 +36,9 @@ class OutputConfig:
 
     out: Annotated[
         Path | None,
-        tyro.conf.arg(help_behavior_hint="(default: IMAGE-refocused.png or .exr beside IMAGE; none if there is a --sweep)"),
+        tyro.conf.arg(
+            help_behavior_hint="(default: IMAGE-refocused.png or .exr beside IMAGE; none if there is a --sweep)"
+        ),
     ] = None
     """The refocused picture: .png, .jpg, .exr (linear light) and others."""
     sweep: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
@@ -64,8 +66,8 @@ class OutputConfig:
 class RefocusConfig:
     """Put a lens in front of a picture with a depth map.
 
-    The depth map has one value per pixel of the picture: PNG (8 or 16 bits), TIFF, EXR or .npy. Scene units are whatever the
-    depth is in; with --fstop, metres.
+    The depth map has one value per pixel of the picture: PNG (8 or 16 bits), TIFF, EXR or .npy. Scene units are
+    whatever the depth is in; with --fstop, metres.
 
     For example:
       dofnerf refocus photo.jpg depth.png --focus-at 320,200
@@ -131,7 +133,8 @@ def run(config: RefocusConfig) -> list[Path]:
 
 
 def sweep_focuses(far: float, near: float, frames: int, loop: bool) -> list[float]:
-    """Focus disparities from near to far, easing in and out; a loop also comes back, and its last frame leads to its first."""
+    """Focus disparities from near to far, easing in and out; a loop also comes back, and its last frame leads to its
+    first."""
     step = np.arange(frames)
     phase = np.minimum(step, frames - step) * (2 * np.pi / frames) if loop else step * (np.pi / (frames - 1))
     return [float(near + (far - near) * share) for share in (1 - np.cos(phase)) / 2]

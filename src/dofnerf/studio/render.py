@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 class RenderConfig:
     """Shoot a trained run, or the splats of a .ply file from any tool, with a lens of your own.
 
-    Depth, focus and --eye are in scene units: those of the poses that the scene was trained with. All is in focus unless you
-    open the lens. Several pictures go into a folder, with a transforms.json that keeps the camera and the lens of each.
+    Depth, focus and --eye are in scene units: those of the poses that the scene was trained with. All is in focus
+    unless you open the lens. Several pictures go into a folder, with a transforms.json that keeps the camera and the
+    lens of each.
 
     For example:
       dofnerf render runs/mine                                         the held-out views, all in focus
@@ -80,7 +81,10 @@ def run(config: RenderConfig) -> list[Path]:
     _check_lenses(config.shot, views)
     size = f"{views[0].camera.width} × {views[0].camera.height}"
     print(f"scene    {subject.words}")
-    print(f"views    {len(views)} of {size}: {views[0].name}{f' to {views[-1].name}' if len(views) > 1 else ''}", flush=True)
+    print(
+        f"views    {len(views)} of {size}: {views[0].name}{f' to {views[-1].name}' if len(views) > 1 else ''}",
+        flush=True,
+    )
     written = []
     with progress_bar(len(views) * (1 + max(opening.samples, 1))) as (tick, say):
         for i, view in enumerate(views):

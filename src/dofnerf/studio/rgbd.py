@@ -1,7 +1,7 @@
 """A picture and how far away each of its pixels is.
 
-Depth maps come as numbers in many units. Whatever the file holds, in memory there is `disparity` = 1 / depth along the optical
-axis, in 1 / scene units, because blur is linear in it and infinity is an ordinary number, 0.
+Depth maps come as numbers in many units. Whatever the file holds, in memory there is `disparity` = 1 / depth along the
+optical axis, in 1 / scene units, because blur is linear in it and infinity is an ordinary number, 0.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
-import dofnerf.pictures
-from dofnerf.pictures import is_linear, read_image, read_map
+import dofnerf.files
+from dofnerf.files import is_linear, read_image, read_map
 
-BUILT_IN = Path(dofnerf.pictures.__file__).with_name("demo")
+BUILT_IN = Path(dofnerf.files.__file__).with_name("demo")
 DepthKind = Literal["depth", "disparity"]
 
 DEPTH_SCALE = (
@@ -32,9 +32,9 @@ class DepthConfig:
 
     depth_kind: DepthKind = "depth"
     """Whether larger values are farther (depth, along the optical axis) or nearer (disparity = 1 / depth)."""
-    depth_scale: Annotated[float | None, tyro.conf.arg(help=DEPTH_SCALE, help_behavior_hint="(default: by the file type)")] = (
-        None
-    )
+    depth_scale: Annotated[
+        float | None, tyro.conf.arg(help=DEPTH_SCALE, help_behavior_hint="(default: by the file type)")
+    ] = None
     holes: Literal["error", "far"] = "error"
     """Pixels without a depth (zero, negative or NaN): stop with an error, or take them as infinitely far."""
 
@@ -50,8 +50,9 @@ class DepthConfig:
 
 @dataclass(frozen=True)
 class RGBD:
-    """`image` (H, W, 3) float32, linear light if `linear`, else display values; `disparity` (H, W) float32, ≥ 0; `holes` (H, W)
-    marks the pixels whose depth nobody knows (disparity 0 there). `relative`: the disparity has no unit."""
+    """`image` (H, W, 3) float32, linear light if `linear`, else display values; `disparity` (H, W) float32, ≥ 0;
+    `holes` (H, W) marks the pixels whose depth nobody knows (disparity 0 there). `relative`: the disparity has no
+    unit."""
 
     image: np.ndarray
     disparity: np.ndarray
@@ -78,7 +79,8 @@ class RGBD:
         return float(np.median(around))
 
     def disparity_in_the_middle(self) -> float:
-        """The median disparity of the middle ninth of the picture, as a camera would focus; of all of it if that is a hole."""
+        """The median disparity of the middle ninth of the picture, as a camera would focus; of all of it if that is a
+        hole."""
         height, width = self.disparity.shape
         window = slice(height // 3, height - height // 3), slice(width // 3, width - width // 3)
         middle = self.disparity[window][~self.holes[window]]
@@ -120,7 +122,9 @@ def read_rgbd(image_path: Path, depth_path: Path, config: DepthConfig) -> RGBD:
     if beyond.any():
         row, column = np.argwhere(beyond)[0]
         value = values[row, column]
-        raise ValueError(f"{depth_path}: {config.depth_kind} {value:g} at column {column}, row {row} is out of any range")
+        raise ValueError(
+            f"{depth_path}: {config.depth_kind} {value:g} at column {column}, row {row} is out of any range"
+        )
     relative = config.depth_kind == "disparity" and integers and config.depth_scale is None
     return RGBD(image, disparity, holes, is_linear(image_path), relative)
 

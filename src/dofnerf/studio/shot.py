@@ -1,7 +1,8 @@
 """Take a picture of a model through a lens, in linear light.
 
-The exact lens is the mean of sharp views from points all over it. A view from the lens's edge is that of a camera moved there,
-whose principal point moves so that the focal plane stays where it was: any model that shows views can be shot so.
+The exact lens is the mean of sharp views from points all over it. A view from the lens's edge is that of a camera moved
+there, whose principal point moves so that the focal plane stays where it was: any model that shows views can be shot
+so.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
-from dofnerf.optics.aperture import Kernel
+from dofnerf.models import Model, View, ViewLens
+from dofnerf.models.volume.rays import lens_points
 from dofnerf.optics.light import Curve, to_linear
-from dofnerf.rays import lens_points
-from dofnerf.render import Model, View, ViewLens
+from dofnerf.optics.shapes import Kernel
 from dofnerf.scenes import Lens
 from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.virtual_lens import VirtualLens
@@ -28,8 +29,8 @@ FAINT = 0.02  # alpha below which there is nothing: a silhouette's thin edge bel
 
 
 class Opening(NamedTuple):
-    """What does not change from view to view: the aperture's shape, the light curve, and how blur is made: `samples` views from
-    all over the lens, or else in `layers` of depth."""
+    """What does not change from view to view: the aperture's shape, the light curve, and how blur is made: `samples`
+    views from all over the lens, or else in `layers` of depth."""
 
     kernel: Kernel
     light: Curve
@@ -46,7 +47,9 @@ def sharp_picture(model: Model, camera: Camera) -> tuple[View, RGBD]:
 def picture_with_depth(view: View) -> RGBD:
     """A sharp view as a picture with depth to focus on; refuses what is not made of numbers."""
     if not bool(torch.isfinite(view.image).all() & torch.isfinite(view.disparity).all()):
-        raise ValueError("the picture is not made of numbers: what was trained is damaged, or fell apart; train it again")
+        raise ValueError(
+            "the picture is not made of numbers: what was trained is damaged, or fell apart; train it again"
+        )
     disparity = torch.where(view.alpha < FAINT, 0.0, view.disparity.clamp(min=0))
     image, depths, holes = (part.detach().cpu().numpy() for part in (view.image, disparity, view.alpha < SEEN))
     return RGBD(image, depths, holes)
@@ -88,7 +91,8 @@ def exact(model: Model, camera: Camera, lens: Lens, opening: Opening, tick: Call
 
 
 def from_point(camera: Camera, lens: Lens, x: float, y: float) -> Camera:
-    """The camera at a point of the lens (x right, y up, rim at 1) that sees the focal plane where the whole lens does."""
+    """The camera at a point of the lens (x right, y up, rim at 1) that sees the focal plane where the whole lens
+    does."""
     right, up = x * lens.aperture / camera.fx, y * lens.aperture / camera.fy
     pose = camera.camera_to_world.copy()
     pose[:, 3] += right * pose[:, 0] + up * pose[:, 1]

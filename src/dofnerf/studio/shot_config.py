@@ -22,7 +22,7 @@ from dofnerf.studio.lens_config import (
 from dofnerf.studio.rgbd import RGBD
 
 if TYPE_CHECKING:
-    from dofnerf.optics.aperture import Kernel
+    from dofnerf.optics.shapes import Kernel
 
 LAYERS = 8
 MOST_SAMPLES = 1 << 16
@@ -34,8 +34,8 @@ _CHECK = "--aperture, --fstop, --unit and --focus"
 
 @dataclass(frozen=True)
 class ShotConfig(ShapeConfig):
-    """How wide the lens is open. Everything is sharp if nothing is said; with --focus or --focus-at alone, the lens is opened
-    until the largest blur radius is 2.5 % of the picture's width."""
+    """How wide the lens is open. Everything is sharp if nothing is said; with --focus or --focus-at alone, the lens is
+    opened until the largest blur radius is 2.5 % of the picture's width."""
 
     aperture: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 0, all in focus)")] = None
     """Aperture in pixels × scene units: the blur radius in pixels is aperture × |1/focus − 1/depth|."""
@@ -52,16 +52,18 @@ class ShotConfig(ShapeConfig):
     layers: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 8)")] = None
     """Depth layers of the blur: 1 is the paper's blur (of splats with a round opening: each by its own depth)."""
     lens_samples: int = 0
-    """Take the picture as the mean of so many sharp views from all over the lens: exact at every occlusion, and slow. 64 for a
-    look, 256 and more for large blur; 0 is the quick blur."""
-    light: Annotated[float | Literal["srgb"] | None, tyro.conf.arg(help_behavior_hint="(default: the run's; 2.2)")] = None
+    """Take the picture as the mean of so many sharp views from all over the lens: exact at every occlusion, and slow.
+    64 for a look, 256 and more for large blur; 0 is the quick blur."""
+    light: Annotated[float | Literal["srgb"] | None, tyro.conf.arg(help_behavior_hint="(default: the run's; 2.2)")] = (
+        None
+    )
     """Curve between display values and linear light, in which blur adds up: a gamma from 0.2 to 10, or srgb."""
     exposure: float = 0.0
     """Stops by which the picture is brighter (or, below 0, darker): each doubles its light."""
 
     def kernel(self) -> Kernel:
         """The blur's shape."""
-        from dofnerf.optics.aperture import Kernel
+        from dofnerf.optics.shapes import Kernel
 
         return Kernel(self.blades, math.radians(self.rotation))
 
@@ -94,7 +96,8 @@ class ShotConfig(ShapeConfig):
             raise ValueError(f"--exposure must be -{MOST_STOPS:g} to {MOST_STOPS:g} stops, found {self.exposure:g}")
 
     def resolve(self, view: Viewpoint, picture: RGBD, focus: FocusConfig) -> tuple[Lens | None, str]:
-        """The lens for a view whose sharp `picture` is known, and where it comes from in words; None is all in focus."""
+        """The lens for a view whose sharp `picture` is known, and where it comes from in words; None is all in
+        focus."""
         if self.as_shot:
             assert view.lens is not None  # checked when the views were chosen
             lens, why = view.lens, "as shot"
@@ -121,7 +124,7 @@ class ShotConfig(ShapeConfig):
             return self.paper_k / 2, "K as given"
         if self.fstop is None:
             return None
-        from dofnerf.optics.thin_lens import aperture_from_f_number
+        from dofnerf.optics.lens import aperture_from_f_number
 
         camera, sensor, unit = view.camera, self.sensor_width or SENSOR, self.unit or 1.0
         focal_length = camera.fx / camera.width * sensor

@@ -1,7 +1,7 @@
 """Where rendered pictures go: one file, or a folder that is a scene of its own.
 
-A folder gets a transforms.json with the camera and the lens of every picture, marked as ours. What it lists may be replaced by
-the next render; anything else that is in the way is refused.
+A folder gets a transforms.json with the camera and the lens of every picture, marked as ours. What it lists may be
+replaced by the next render; anything else that is in the way is refused.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
-from dofnerf.pictures import is_linear, write_deep_png, write_image, write_json, write_map
-from dofnerf.pictures.files import IMAGE_SUFFIXES
-from dofnerf.pictures.outputs import check_file, check_folder
+from dofnerf.files import is_linear, write_deep_png, write_image, write_json, write_map
+from dofnerf.files.guard import read_json
+from dofnerf.files.outputs import check_file, check_folder
+from dofnerf.files.pictures import IMAGE_SUFFIXES
 from dofnerf.scenes import Viewpoint
-from dofnerf.scenes.guard import read_json
 from dofnerf.scenes.viewpoints import plain_view
 
 LIST = "transforms.json"
@@ -32,16 +32,18 @@ class ShotFilesConfig:
     """What is written. Files are replaced only when the new ones are complete."""
 
     out: Annotated[
-        Path | None, tyro.conf.arg(metavar="FOLDER|FILE", help_behavior_hint="(default: renders in the run; FILE-render.png)")
+        Path | None,
+        tyro.conf.arg(metavar="FOLDER|FILE", help_behavior_hint="(default: renders in the run; FILE-render.png)"),
     ] = None
-    """A picture's file, if there is one picture and this ends in .png, .exr, .jpg or the like; else a folder, made if it is not
-    there, in which pictures are named as their photos are."""
+    """A picture's file, if there is one picture and this ends in .png, .exr, .jpg or the like; else a folder, made if
+    it is not there, in which pictures are named as their photos are."""
     format: Annotated[
         Literal["png", "png16", "exr", "jpg"] | None, tyro.conf.arg(help_behavior_hint="(default: by --out; png)")
     ] = None
     """png and jpg have 8 bits, png16 has 16; exr is linear light as floats, lamps and all."""
     depth: Annotated[Literal["exr", "npy"] | None, _OPTIONAL] = None
-    """Also write NAME-depth: depth along the optical axis of the sharp view, in scene units; infinite where nothing is."""
+    """Also write NAME-depth: depth along the optical axis of the sharp view, in scene units; infinite where nothing
+    is."""
     alpha: Annotated[Literal["png", "exr", "npy"] | None, _OPTIONAL] = None
     """Also write NAME-alpha: how much of each pixel of the sharp view is covered, 0 to 1; png has 16 bits."""
 
@@ -114,7 +116,9 @@ class ShotFiles:
             return
         entry = plain_view(view) | {"file_path": path.name}
         kept = [
-            old for old in self.entries if old.get("file_path") != path.name and (self.out / str(old["file_path"])).is_file()
+            old
+            for old in self.entries
+            if old.get("file_path") != path.name and (self.out / str(old["file_path"])).is_file()
         ]
         self.entries = sorted([*kept, entry], key=lambda one: str(one["file_path"]))
         write_json(self.out / LIST, {"made_by": MARK, "camera_model": "PINHOLE", "frames": self.entries})

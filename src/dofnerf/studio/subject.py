@@ -15,8 +15,8 @@ from dofnerf.scenes import Drawing, Lens, Splats, Viewpoint, read_cameras, read_
 from dofnerf.studio.numbers import vector
 
 if TYPE_CHECKING:
+    from dofnerf.models import Model
     from dofnerf.optics.light import Curve
-    from dofnerf.render import Model
 
 LIGHT = 2.2  # of pictures that say nothing about it
 _UP = (0.0, -1.0, 0.0)  # in 3D Gaussian Splatting
@@ -27,10 +27,11 @@ class SplatFileConfig:
     """How the splats of a .ply file are drawn; a run knows that of itself."""
 
     blend: Annotated[
-        Literal["display", "light"] | None, tyro.conf.arg(help_behavior_hint="(default: display, or what the file says)")
+        Literal["display", "light"] | None,
+        tyro.conf.arg(help_behavior_hint="(default: display, or what the file says)"),
     ] = None
-    """How the colours of a .ply's splats mix: as display values, as in the tools that most files come from, or as light, as in
-    splats trained by dofnerf."""
+    """How the colours of a .ply's splats mix: as display values, as in the tools that most files come from, or as
+    light, as in splats trained by dofnerf."""
     antialiased: bool = False
     """The .ply was trained antialiased (Mip-Splatting; gsplat and nerfstudio call it so)."""
     background: Annotated[
@@ -44,14 +45,16 @@ class SplatFileConfig:
         wrong = [flag for flag, value in given.items() if value is not None]
         if wrong and not for_file:
             raise ValueError(f"{wrong[0]} is for .ply files: a run knows how it is drawn")
-        if self.background is not None and not all(0 <= value <= 1 for value in vector("--background", self.background)):
+        if self.background is not None and not all(
+            0 <= value <= 1 for value in vector("--background", self.background)
+        ):
             raise ValueError(f"--background must be three numbers from 0 to 1, found {self.background}")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """`model` shows views. A run has `views` (those of its photos) and `learned`, the lens of each training photo by name, at
-    `size` (width, height); a file has `splats`. `light` is the curve between display values and light.
+    """`model` shows views. A run has `views` (those of its photos) and `learned`, the lens of each training photo by
+    name, at `size` (width, height); a file has `splats`. `light` is the curve between display values and light.
 
     `flat`: its quick blur is made from the sharp picture and its depth. Splats that mix as display values would look
     another way if they were blurred as light, even in focus: 21 dB against the exact lens, where this reaches 35."""
@@ -82,8 +85,8 @@ def open_file(path: Path, config: SplatFileConfig, device: str) -> Subject:
     splats = read_splats(path)
     import torch
 
-    from dofnerf.render.splats import Gaussians, Style
-    from dofnerf.render.splats.model import SplatModel
+    from dofnerf.models.splat.model import SplatModel
+    from dofnerf.models.splat.raster import Gaussians, Style
 
     arrays = splats.means, splats.log_scales, splats.rotations, splats.opacities, splats.harmonics
     gaussians = Gaussians(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))

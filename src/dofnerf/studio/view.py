@@ -29,8 +29,8 @@ DEMO_SHARE = 0.3  # of the steps of the preset fast
 class ViewConfig:
     """Show a trained run, or the splats of a .ply file, in the browser: orbit, click to focus, turn the lens.
 
-    Drag to orbit, right-drag to move, scroll to come nearer, W A S D Q E to fly. Each visitor has a camera and a lens of their
-    own. Only this machine is served, unless --host says otherwise. Needs `pip install dofnerf[view]`.
+    Drag to orbit, right-drag to move, scroll to come nearer, W A S D Q E to fly. Each visitor has a camera and a lens
+    of their own. Only this machine is served, unless --host says otherwise. Needs `pip install dofnerf[view]`.
 
     For example:
       dofnerf view --demo                          the scene in the package
@@ -39,14 +39,16 @@ class ViewConfig:
       dofnerf view garden.ply --up 0,0,1 --port 9000
     """
 
-    source: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="SOURCE", help_behavior_hint="(optional)")] = (
-        None
-    )
+    source: Annotated[
+        tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="SOURCE", help_behavior_hint="(optional)")
+    ] = None
     """The folder of a run (dofnerf train), or a .ply of 3D Gaussians from any tool."""
     demo: bool = False
-    """The scene in the package: the run of `dofnerf demo` if it is in runs/demo, else one that is trained now, briefly, into
-    runs/view-demo."""
-    scene: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: where it was when the run was trained)")] = None
+    """The scene in the package: the run of `dofnerf demo` if it is in runs/demo, else one that is trained now, briefly,
+    into runs/view-demo."""
+    scene: Annotated[
+        Path | None, tyro.conf.arg(help_behavior_hint="(default: where it was when the run was trained)")
+    ] = None
     """The scene that the run was trained on, for its photos beside the picture; they are read once, at the start."""
     host: str = "127.0.0.1"
     """The address to serve on: 127.0.0.1 is this machine only, 0.0.0.0 everybody who can reach it."""
@@ -84,7 +86,9 @@ def run(config: ViewConfig) -> None:
     from dofnerf.studio.viewer.server import serve
 
     server = serve(stage, config.host, config.port, f"dofnerf {stage.subject.source.resolve().name}")
-    print(f"view     http://{'localhost' if config.host == '127.0.0.1' else config.host}:{server.get_port()}", flush=True)
+    print(
+        f"view     http://{'localhost' if config.host == '127.0.0.1' else config.host}:{server.get_port()}", flush=True
+    )
     print("         Ctrl+C ends it", flush=True)
     try:
         while True:
@@ -121,8 +125,8 @@ def demo_run() -> Path:
 
 
 def known_photos(path: Path | None, subject: Subject) -> dict[str, np.ndarray]:
-    """The photos of the run's views by name, in the size of its training: of the scene at `path`, or of the one that the run
-    names, if that is still there."""
+    """The photos of the run's views by name, in the size of its training: of the scene at `path`, or of the one that
+    the run names, if that is still there."""
     names = {view.name for view in subject.views}
     if subject.size is None or not names:
         return {}

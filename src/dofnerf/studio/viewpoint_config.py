@@ -36,15 +36,22 @@ class ViewpointConfig:
     views: Annotated[Literal["train", "test", "all"] | None, tyro.conf.arg(help_behavior_hint="(default: test)")] = None
     """All views of the run that were trained on, or held out (test), or both."""
     camera: Annotated[Path | None, _OPTIONAL] = None
-    """Any cameras: a transforms.json (photos are not needed), a cameras.json of 3D Gaussian Splatting, or a scene's folder."""
-    eye: Annotated[str | None, tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(default: in front of the splats)")] = None
+    """Any cameras: a transforms.json (photos are not needed), a cameras.json of 3D Gaussian Splatting, or a scene's
+    folder."""
+    eye: Annotated[
+        str | None, tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(default: in front of the splats)")
+    ] = None
     """Where the camera stands, in scene units."""
-    look_at: Annotated[str | None, tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(default: the splats' middle)")] = None
+    look_at: Annotated[
+        str | None, tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(default: the splats' middle)")
+    ] = None
     """The point in the middle of the picture, in scene units."""
     up: Annotated[
-        str | None, tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(default: 0,-1,0; a run's own; what a file says)")
+        str | None,
+        tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(default: 0,-1,0; a run's own; what a file says)"),
     ] = None
-    """Which way is up; 3D Gaussian Splatting has y down. Exports of nerfstudio have 0,0,1, splats trained here 0,1,0."""
+    """Which way is up; 3D Gaussian Splatting has y down. Exports of nerfstudio have 0,0,1, splats trained here
+    0,1,0."""
     fov: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 50; a run's own)")] = None
     """Horizontal field of view in degrees, for a camera placed by --eye, --look-at or automatically."""
     width: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: the camera's; 960 for a .ply)")] = None
@@ -186,7 +193,8 @@ def _number(text: str, known: list[Viewpoint], names: list[str]) -> int:
 
 
 def _ahead(up: np.ndarray) -> np.ndarray:
-    """The way in which a camera looks that nobody turned: +z where y is down (OpenCV), −z where it is up (OpenGL), else +y."""
+    """The way in which a camera looks that nobody turned: +z where y is down (OpenCV), −z where it is up (OpenGL), else
+    +y."""
     if abs(up[2]) > max(abs(up[0]), abs(up[1])):
         ahead = np.array([0.0, 1.0, 0.0])
     else:
@@ -196,8 +204,8 @@ def _ahead(up: np.ndarray) -> np.ndarray:
 
 
 def _before(splats: Splats, up: np.ndarray, across: float, along: float) -> tuple[np.ndarray, float]:
-    """The middle of what can be seen, and how far before it a camera sees it whole; half of the picture is `across` and `along`
-    wide and high at distance 1."""
+    """The middle of what can be seen, and how far before it a camera sees it whole; half of the picture is `across` and
+    `along` wide and high at distance 1."""
     solid = splats.means[1 / (1 + np.exp(-splats.opacities.astype(np.float64))) > _SEEN]
     points = (solid if len(solid) else splats.means).astype(np.float64)
     axes = _turn(_ahead(up), up)

@@ -5,22 +5,24 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from dofnerf.optics.aperture import Kernel
 from dofnerf.optics.layers import Layers, scatter_layers, split_layers
+from dofnerf.optics.lens import coc_radius_from_disparity
 from dofnerf.optics.light import Curve, to_display, to_linear
 from dofnerf.optics.scatter import DISC, scatter
-from dofnerf.optics.thin_lens import coc_radius_from_disparity
+from dofnerf.optics.shapes import Kernel
 from dofnerf.studio.rgbd import RGBD
 
 
 class VirtualLens:
     """What does not change while one focuses: the picture, the shape of the aperture, the light curve, the layers.
 
-    `light` is the curve between display values and linear light. A linear picture needs none until it is shown. `layers` is how
-    many to split the picture into, or those of another lens in front of the same picture.
+    `light` is the curve between display values and linear light. A linear picture needs none until it is shown.
+    `layers` is how many to split the picture into, or those of another lens in front of the same picture.
     """
 
-    def __init__(self, picture: RGBD, kernel: Kernel = DISC, light: Curve = 2.2, layers: int | Layers | None = 1) -> None:
+    def __init__(
+        self, picture: RGBD, kernel: Kernel = DISC, light: Curve = 2.2, layers: int | Layers | None = 1
+    ) -> None:
         self.kernel = kernel
         self.light = light
         self.linear = picture.linear

@@ -1,7 +1,7 @@
 """Checkpoints: one safetensors file with the tensors of a learner, and with JSON beside them that says what they are.
 
-Numbers and words only, so loading runs no code. The file is replaced as a whole or not at all. Names and shapes are compared
-with what the config would make before anything large is made.
+Numbers and words only, so loading runs no code. The file is replaced as a whole or not at all. Names and shapes are
+compared with what the config would make before anything large is made.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import safetensors
 import safetensors.torch
 import torch
 
-from dofnerf.pictures import atomic
+from dofnerf.files import atomic
 from dofnerf.train.config import TrainConfig
 from dofnerf.train.learner import Learner, Standing
 from dofnerf.train.methods import method
@@ -85,7 +85,9 @@ def _words(packed: bytes, label: str) -> dict[str, Any]:
     return words
 
 
-def _compare(tensors: dict[str, torch.Tensor], config: TrainConfig, setting: Setting, shapes: dict[str, torch.Size]) -> None:
+def _compare(
+    tensors: dict[str, torch.Tensor], config: TrainConfig, setting: Setting, shapes: dict[str, torch.Size]
+) -> None:
     """Refuse tensors that do not fit the config or each other, before the config makes anything."""
     with torch.device("meta"):
         model = method(config.field).like(config, setting, shapes)
@@ -102,12 +104,17 @@ def _compare(tensors: dict[str, torch.Tensor], config: TrainConfig, setting: Set
 
 
 def _compare_all(tensors: dict[str, torch.Tensor], learner: Learner, moments: list[int]) -> None:
-    """Refuse a state that lacks a part, or has one of another shape. `moments` numbers the parameters that Adam has moved."""
+    """Refuse a state that lacks a part, or has one of another shape. `moments` numbers the parameters that Adam has
+    moved."""
     wanted = {name: value.shape for name, value in learner.tensors().items()}
     parameters = [value for group in learner.adam.param_groups for value in group["params"]]
     for index in moments:
         shape = parameters[index].shape
-        wanted |= {f"adam.{index}.exp_avg": shape, f"adam.{index}.exp_avg_sq": shape, f"adam.{index}.step": torch.Size()}
+        wanted |= {
+            f"adam.{index}.exp_avg": shape,
+            f"adam.{index}.exp_avg_sq": shape,
+            f"adam.{index}.step": torch.Size(),
+        }
     for name, shape in wanted.items():
         if name not in tensors or tensors[name].shape != shape:
             raise ValueError(f"{name} is missing or has another shape")

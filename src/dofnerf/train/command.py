@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from dofnerf import scenes
-from dofnerf.pictures.outputs import check_folder
-from dofnerf.render.splats.model import Blur
+from dofnerf.files.outputs import check_folder
+from dofnerf.models.splat.model import Blur
 from dofnerf.train.config import Sharing, TrainConfig
 from dofnerf.train.folder import KeepConfig
 from dofnerf.train.methods import methods
@@ -35,7 +35,8 @@ class StepChanges:
     pinhole_steps: Count = None
     """Steps on random rays (splats: on whole photos), before there is a lens."""
     lens_steps: Count = None
-    """Steps on patches blurred by concentrate and scatter (splats: whole photos, each Gaussian blurred by its depth)."""
+    """Steps on patches blurred by concentrate and scatter (splats: whole photos, each Gaussian blurred by its
+    depth)."""
     lens_ray_steps: Count = None
     """Steps on pixels seen through the exact thin lens (splats: on whole photos, the lens in parts)."""
     rays: Count = None
@@ -129,19 +130,20 @@ class TrainCommandConfig:
     """
 
     scene: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SCENE")]
-    """The scene: a folder (LLFF, COLMAP, transforms.json, triplets, light field) or its transforms.json; demo is the one in the
-    package."""
+    """The scene: a folder (LLFF, COLMAP, transforms.json, triplets, light field) or its transforms.json; demo is the
+    one in the package."""
     out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-run in the current folder)")] = None
     """The run's folder: config, checkpoint, lens table, previews, log."""
     preset: Preset = "fast"
-    """fast: minutes; best: quality first; paper: the paper's settings; pinhole and sharp-oracle: the twins of fast, without a
-    lens, on the photos and on all-in-focus ones."""
+    """fast: minutes; best: quality first; paper: the paper's settings; pinhole and sharp-oracle: the twins of fast,
+    without a lens, on the photos and on all-in-focus ones."""
     field: Annotated[str | None, tyro.conf.arg(help_behavior_hint="(default: splat; nerf for the preset paper)")] = None
     """What the scene is made of: splat (3D Gaussians), hash, nerf or dsnerf."""
     steps: float = 1.0
     """Share of the preset's steps: less is quicker, and worse."""
     resume: bool = False
-    """Go on with the run in the folder, exactly as if it had never stopped, given the same flags; begin if there is none."""
+    """Go on with the run in the folder, exactly as if it had never stopped, given the same flags; begin if there is
+    none."""
     device: Device = "auto"
     """Where to compute: cpu, cuda, or cuda if there is one."""
     format: Format = "auto"
@@ -182,13 +184,18 @@ def run(config: TrainCommandConfig) -> Run:
     out = config.out or Path(f"{scene.name}-run")
     if may_speak():
         print(f"scene    {scene.describe()}")
-        print(f"train    {training.field}, preset {training.preset}, {training.steps.total} steps; folder {out}", flush=True)
+        print(
+            f"train    {training.field}, preset {training.preset}, {training.steps.total} steps; folder {out}",
+            flush=True,
+        )
     done = train(scene, training, out=out, resume=config.resume, device=config.device, keep=config.keep, quiet=False)
     if not may_speak():
         return done
     if done.has_lens:
         aperture, focus = done.lens.aperture.detach(), done.lens.focus_depth.detach()
-        print(f"lens     aperture {aperture.min():.4g} to {aperture.max():.4g}, focus {focus.min():.4g} to {focus.max():.4g}")
+        print(
+            f"lens     aperture {aperture.min():.4g} to {aperture.max():.4g}, focus {focus.min():.4g} to {focus.max():.4g}"
+        )
     print(f"wrote    {out} in {done.learner.standing.seconds:.0f} s")
     return done
 

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from dofnerf.models import SamplingConfig
 from dofnerf.optics.light import Curve
-from dofnerf.render import SamplingConfig
 
 Stage = Literal["pinhole", "patches", "lens rays"]
 Sharing = Literal["none", "exif", "all"]
@@ -26,7 +26,8 @@ class StepsConfig:
     lens_steps: int = 1200
     """Steps on patches, blurred by concentrate and scatter; field and lens learn together."""
     lens_ray_steps: int = 0
-    """Steps with the lens in parts, right at occlusions too: pixels by a few rays each (splats: photos by a few views)."""
+    """Steps with the lens in parts, right at occlusions too: pixels by a few rays each (splats: photos by a few
+    views)."""
     rays: int = 2304
     """Rays a step of random rays (also lens points × pixels of the last stage)."""
     patch_size: int = 48
@@ -70,7 +71,8 @@ class LensLearningConfig:
     vote: bool = True
     """In the search, all photos vote for one aperture; a photo has another only where that is clearly nearer to it."""
     sharp_first: bool = True
-    """Before there is a lens, listen to photos where they show detail: the search then looks at a sharper scene (splats)."""
+    """Before there is a lens, listen to photos where they show detail: the search then looks at a sharper scene
+    (splats)."""
     start_blur: float = 5.0
     """Blur radius in pixels, from one end of the depth range to the other, of the aperture that photos start with."""
     start_focus: float = 0.5
@@ -84,8 +86,8 @@ class LensLearningConfig:
     lens_rate: float = 0.01
     """Adam's rate for the lens, in logits of the bounded values; falls to a tenth."""
     together: float = 0.0
-    """How strongly each photo's aperture is drawn to the others' while they learn, in units of squared error: the less, the
-    more it differs. Not where `share_aperture` says who shares one."""
+    """How strongly each photo's aperture is drawn to the others' while they learn, in units of squared error: the less,
+    the more it differs. Not where `share_aperture` says who shares one."""
     only_sampled: bool = True
     """Move only the lenses of the photos in the batch; else Adam's momentum moves all."""
     share_aperture: Sharing = "none"
@@ -103,11 +105,15 @@ class LensLearningConfig:
 
     def __post_init__(self) -> None:
         if not (0 < self.lens_rate < 1 and self.max_radius > 0 and self.search_width >= 8 and self.layers >= 1):
-            raise ValueError(f"lens_rate must be in 0 … 1, max_radius above 0, search_width 8 and layers 1 or more: {self}")
+            raise ValueError(
+                f"lens_rate must be in 0 … 1, max_radius above 0, search_width 8 and layers 1 or more: {self}"
+            )
         if not (0 <= self.in_focus < 1 and all(0 < share < 1 for share in self.refits)):
             raise ValueError(f"in_focus and refits are shares from 0 to 1, found {self.in_focus} and {self.refits}")
         if not (self.start_blur >= 0 and 0 <= self.start_focus <= 1):
-            raise ValueError(f"start_blur must be 0 or more and start_focus in 0 … 1: {self.start_blur}, {self.start_focus}")
+            raise ValueError(
+                f"start_blur must be 0 or more and start_focus in 0 … 1: {self.start_blur}, {self.start_focus}"
+            )
         if not 0 <= self.together < math.inf:
             raise ValueError(f"together must be 0 or more, found {self.together}")
 
@@ -135,7 +141,9 @@ class RatesConfig:
 
     def __post_init__(self) -> None:
         if not (self.rate > 0 and 0 < self.decay <= 1 and self.depth_weight >= 0 and self.refresh_every >= 1):
-            raise ValueError(f"rate must be above 0, decay in 0 … 1, depth_weight 0 or more, refresh_every 1 or more: {self}")
+            raise ValueError(
+                f"rate must be above 0, decay in 0 … 1, depth_weight 0 or more, refresh_every 1 or more: {self}"
+            )
 
     def rate_at(self, step: int, total: int) -> float:
         """The field's rate at a step (from 0)."""

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
+from dofnerf.models.volume.rays import CameraStack, Rays, pixel_rays, stack_cameras
 from dofnerf.optics import aperture_from_f_number
-from dofnerf.rays import CameraStack, Rays, pixel_rays, stack_cameras
 from dofnerf.scenes import Scene
 from dofnerf.scenes.exif import read_exif
 from dofnerf.train.config import Sharing
@@ -86,28 +86,31 @@ def training_data(scene: Scene, photos: str, device: torch.device) -> TrainingDa
 
 
 def missed(shown: Tensor, photo: Tensor, whole: Tensor | None = None) -> Tensor:
-    """shown − photo, but 0 where the photo cannot tell: its white says only "this bright or brighter". `whole` is what is shown
-    in the end, where `shown` is a part of it."""
+    """shown − photo, but 0 where the photo cannot tell: its white says only "this bright or brighter". `whole` is what
+    is shown in the end, where `shown` is a part of it."""
     brighter = (shown if whole is None else whole) > 1
     return torch.where((photo >= _WHITE) & brighter, 0.0, shown - photo)
 
 
 def f_numbers(scene: Scene) -> list[float | None]:
-    """The f-number that each training photo's EXIF names, where it does: in the scene's file, in the photo, or, for a smaller
-    copy, in its original."""
+    """The f-number that each training photo's EXIF names, where it does: in the scene's file, in the photo, or, for a
+    smaller copy, in its original."""
     found: list[float | None] = []
     for i in scene.train:
         told, path = scene.frames[i].exif, Path(scene.frames[i].photo.label)
         if told is not None and told.f_number is not None:
             found.append(told.f_number)
             continue
-        originals = path.parent.parent.glob(f"images/{glob.escape(path.stem)}.*") if path.parent.name[:7] == "images_" else ()
+        originals = (
+            path.parent.parent.glob(f"images/{glob.escape(path.stem)}.*") if path.parent.name[:7] == "images_" else ()
+        )
         found.append(next((value for one in (path, *sorted(originals)) if (value := read_exif(one).f_number)), None))
     return found
 
 
 def exif_apertures(scene: Scene) -> list[float | None]:
-    """Each training photo's aperture in pixels × scene units by EXIF, where that and the length of a scene unit are known."""
+    """Each training photo's aperture in pixels × scene units by EXIF, where that and the length of a scene unit are
+    known."""
     found: list[float | None] = []
     for i in scene.train:
         told = scene.frames[i].exif
@@ -120,7 +123,8 @@ def exif_apertures(scene: Scene) -> list[float | None]:
 
 
 def exif_focuses(scene: Scene) -> list[float | None]:
-    """The disparity at which each training photo was focused, by EXIF's distance of the subject; empty if nobody knows."""
+    """The disparity at which each training photo was focused, by EXIF's distance of the subject; empty if nobody
+    knows."""
     told = [scene.frames[i].exif for i in scene.train]
     known = [None if one is None else one.subject_distance for one in told]
     if scene.metres is None or not any(known):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dofnerf.pictures import write_image, write_json
+from dofnerf.files import write_image, write_json
 from dofnerf.scenes import Scene, Viewpoint, write_cameras
 from dofnerf.train import checkpoint, scalars
 from dofnerf.train.data import TrainingData

@@ -1,4 +1,5 @@
-"""All that training changes: model, lens, their optimizers, the dice, and where it stands. This is what a checkpoint holds."""
+"""All that training changes: model, lens, their optimizers, the dice, and where it stands. This is what a checkpoint
+holds."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dofnerf.models import Model
 from dofnerf.optics import LearnedLens
-from dofnerf.render import Model
 from dofnerf.scenes import Scene
 from dofnerf.train.config import LensLearningConfig, TrainConfig
 from dofnerf.train.data import TrainingData
@@ -134,7 +135,11 @@ def _whole(outcome: Outcome, workers: Workers) -> Outcome:
     """What all processes' outcomes are together."""
     if workers.count == 1:
         return outcome._replace(loss=outcome.loss.detach())
-    parts = (outcome.loss.detach().double(), outcome.error.double(), torch.full_like(outcome.error, outcome.rays).double())
+    parts = (
+        outcome.loss.detach().double(),
+        outcome.error.double(),
+        torch.full_like(outcome.error, outcome.rays).double(),
+    )
     loss, error, rays = workers.add(torch.stack(parts))
     return Outcome(loss, error, int(rays), outcome.photos)
 

@@ -1,7 +1,7 @@
 """Adam for the lens, row by row: a photo's aperture and focus move only in steps that look at that photo.
 
-Plain Adam has one step count for all and moves every row by its momentum, also of photos that the batch did not see. Here each
-row has a step count of its own. With all rows given each time it *is* Adam.
+Plain Adam has one step count for all and moves every row by its momentum, also of photos that the batch did not see.
+Here each row has a step count of its own. With all rows given each time it *is* Adam.
 """
 
 from __future__ import annotations

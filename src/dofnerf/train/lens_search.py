@@ -1,24 +1,25 @@
 """Where was each photo focused, and how wide was the lens? A search, by blurring what the field shows sharp.
 
-For each photo, the field's sharp picture and disparity of that view, at a small size, are put through lenses on a grid of
-(aperture, focus disparity) and compared with the photo; then on finer grids around the best. Photos that share an aperture
-vote: their errors are added, each at its own best focus. What the lens holds already is on every grid, so a search never
-makes it worse by its own measure.
+For each photo, the field's sharp picture and disparity of that view, at a small size, are put through lenses on a grid
+of (aperture, focus disparity) and compared with the photo; then on finer grids around the best. Photos that share an
+aperture vote: their errors are added, each at its own best focus. What the lens holds already is on every grid, so a
+search never makes it worse by its own measure.
 
-The measure is the mean absolute difference. Squares would listen to the worst pixels above all: lamps and rims, where a blurred
-picture is least to be trusted. They ask for apertures that are a sixth too small even where the sharp picture is perfect.
+The measure is the mean absolute difference. Squares would listen to the worst pixels above all: lamps and rims, where a
+blurred picture is least to be trusted. They ask for apertures that are a sixth too small even where the sharp picture
+is perfect.
 
-A lens must be worth it. While a field still learns, a little blur can bring its view nearer to a photo that is sharp from front
-to back, too: by half a per cent of the difference at most where we looked, where true blur of a few pixels gave 5 and more.
-A photo of which no lens takes away `_WORTH` gets the smallest aperture. That is no lens to stay near to, so the next search
-looks everywhere again.
+A lens must be worth it. While a field still learns, a little blur can bring its view nearer to a photo that is sharp
+from front to back, too: by half a per cent of the difference at most where we looked, where true blur of a few pixels
+gave 5 and more. A photo of which no lens takes away `_WORTH` gets the smallest aperture. That is no lens to stay near
+to, so the next search looks everywhere again.
 
-In doubt, one aperture for all. What a single photo tells early, of a field that is still blurred, is little: a wider lens
-focused elsewhere looks almost the same, and a photo focused far, whose near things are plain, looks as if it had no lens. So
-all photos vote for one aperture, and each takes it unless what it found alone, a lens or none, is nearer to it by more than
-`_OWN`. Where photos without a lens are not a few (shallow and sharp ones in turn, say), only those vote that have one, and
-`_WORTH` will do for the others to refuse it. From then on each learns its own, held to the others' by a pull (`apart`) that
-gives way to what a photo knows better.
+In doubt, one aperture for all. What a single photo tells early, of a field that is still blurred, is little: a wider
+lens focused elsewhere looks almost the same, and a photo focused far, whose near things are plain, looks as if it had
+no lens. So all photos vote for one aperture, and each takes it unless what it found alone, a lens or none, is nearer to
+it by more than `_OWN`. Where photos without a lens are not a few (shallow and sharp ones in turn, say), only those vote
+that have one, and `_WORTH` will do for the others to refuse it. From then on each learns its own, held to the others'
+by a pull (`apart`) that gives way to what a photo knows better.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ def search_lens(
 ) -> None:
     """Set the lens's values to the best found; one of the two stays as it is if it is not to be learned.
 
-    Without `coarse` the search keeps to the neighbourhood of what the lens holds, unless that blurs nothing. Photos may `vote`
-    for one aperture, unless it is known which of them share one. If `stuck`, only photos whose lens blurs nothing are looked
-    at: the others keep theirs, and have voted.
+    Without `coarse` the search keeps to the neighbourhood of what the lens holds, unless that blurs nothing. Photos may
+    `vote` for one aperture, unless it is known which of them share one. If `stuck`, only photos whose lens blurs
+    nothing are looked at: the others keep theirs, and have voted.
     """
     bounds, errors = Bounds.of(lens), _Errors(views, light)
     apertures, focuses, groups = lens.aperture.tolist(), lens.focus_disparity.tolist(), lens.groups.tolist()
@@ -147,8 +148,9 @@ class _Errors:
         return self.known[key]
 
     def leasts(self, photo: int, apertures: list[float], focuses: list[float]) -> list[tuple[float, float]]:
-        """(error, focus disparity) of the best focus at each aperture. Errors fall and then rise with the aperture: the widest,
-        which take longest to draw, are not looked at where errors rise already, and count as the last that was."""
+        """(error, focus disparity) of the best focus at each aperture. Errors fall and then rise with the aperture: the
+        widest, which take longest to draw, are not looked at where errors rise already, and count as the last that
+        was."""
         found: list[tuple[float, float]] = []
         best, at, rises = math.inf, 0.0, math.inf
         for aperture in apertures:
@@ -202,10 +204,10 @@ class Bounds:
 def apart(lens: LearnedLens, photos: Tensor) -> Tensor:
     """How unlike the apertures of `photos` (N,) are to the median of all that blur: a scalar, to be kept low.
 
-    About Δ²/2 for small differences Δ of their logarithms, and slower beyond `_LIKE`: the more an aperture is another, the less
-    it is pulled (half as much at twice the median). Without it, some of the blur that things have in all photos is taken for
-    their own look, and apertures drift apart to make up for it: where focus alternates, one kind of photo gets wider ones, the
-    other narrower.
+    About Δ²/2 for small differences Δ of their logarithms, and slower beyond `_LIKE`: the more an aperture is another,
+    the less it is pulled (half as much at twice the median). Without it, some of the blur that things have in all
+    photos is taken for their own look, and apertures drift apart to make up for it: where focus alternates, one kind of
+    photo gets wider ones, the other narrower.
     """
     blurs = lens.largest_radius.detach() >= BLURS
     mine = photos[blurs[photos]]
@@ -219,7 +221,8 @@ def apart(lens: LearnedLens, photos: Tensor) -> Tensor:
 
 @torch.no_grad()
 def sharp_pixels(view: SmallView, lens: LearnedLens, photo: int) -> Tensor:
-    """(h, w) uint8: 1 where the photo is in focus and no blurred neighbour's disc reaches. A ray there needs no lens."""
+    """(h, w) uint8: 1 where the photo is in focus and no blurred neighbour's disc reaches. A ray there needs no
+    lens."""
     radius = (lens.aperture[photo] * view.scale * (lens.focus_disparity[photo] - view.disparity)).abs()
     blurred = radius > _IN_FOCUS * view.scale
     reached = blurred

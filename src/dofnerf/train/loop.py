@@ -1,8 +1,8 @@
 """The loop: stage by stage, step by step, with checkpoints on the way.
 
-`learn` is the whole of it. What surrounds a step: the search for the lens, a word to whoever watches, a checkpoint now and
-then, an answer to Ctrl-C between two steps (never within one), and one new try, from the last checkpoint and at half the
-rates, when the numbers fall apart.
+`learn` is the whole of it. What surrounds a step: the search for the lens, a word to whoever watches, a checkpoint now
+and then, an answer to Ctrl-C between two steps (never within one), and one new try, from the last checkpoint and at
+half the rates, when the numbers fall apart.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Onlooker:
 
 
 def learn(learner: Learner, data: TrainingData, keeper: Keeper, workers: Workers = ALONE) -> Learner:
-    """Train to the end, from wherever the learner stands. Returns what came of it: another learner, if it had to recover."""
+    """Train to the end, from wherever the learner stands. Returns what came of it: another learner, if it had to
+    recover."""
     total, begun, before = learner.config.steps.total, time.monotonic(), learner.standing.seconds
     steps = steps_of(learner, data, workers)
     if learner.standing.step == 0:
@@ -133,12 +134,16 @@ def find_lens(learner: Learner, data: TrainingData, coarse: bool, workers: Worke
     if stuck and bool((learner.lens.largest_radius >= BLURS).all()):
         return
     views = small_views(learner, data, workers)
-    search_lens(learner.lens, views, config.light, config.learn_aperture, config.learn_focus, coarse, config.vote, stuck)
+    search_lens(
+        learner.lens, views, config.light, config.learn_aperture, config.learn_focus, coarse, config.vote, stuck
+    )
     for value in learner.lens.parameters():
         workers.same(value.data)
     learner.lens_adam.forget()
     if config.in_focus:
-        learner.in_focus = workers.same(torch.stack([sharp_pixels(view, learner.lens, i) for i, view in enumerate(views)]))
+        learner.in_focus = workers.same(
+            torch.stack([sharp_pixels(view, learner.lens, i) for i, view in enumerate(views)])
+        )
 
 
 def small_views(learner: Learner, data: TrainingData, workers: Workers = ALONE) -> list[SmallView]:
@@ -161,7 +166,9 @@ def small_views(learner: Learner, data: TrainingData, workers: Workers = ALONE) 
 
 def shrunk(picture: Tensor, width: int, height: int) -> Tensor:
     """(H, W, C) at a smaller size, by means over its pixels."""
-    return torch.nn.functional.interpolate(picture.permute(2, 0, 1)[None], (height, width), mode="area")[0].permute(1, 2, 0)
+    return torch.nn.functional.interpolate(picture.permute(2, 0, 1)[None], (height, width), mode="area")[0].permute(
+        1, 2, 0
+    )
 
 
 def _must_be_healthy(learner: Learner, workers: Workers) -> None:

@@ -1,7 +1,7 @@
 """Presets: whole configurations by name; each field has its own numbers.
 
-`fast` (minutes on two cores), `best` (quality first), `paper` (every setting of the paper's appendix),
-`pinhole` (the baseline twin of `fast`: same field, same steps, no lens) and `sharp-oracle` (that, on all-in-focus photos).
+`fast` (minutes on two cores), `best` (quality first), `paper` (every setting of the paper's appendix), `pinhole` (the
+baseline twin of `fast`: same field, same steps, no lens) and `sharp-oracle` (that, on all-in-focus photos).
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def preset(name: str, field: str | None = None) -> TrainConfig:
 
 def pinhole_twin(config: TrainConfig) -> TrainConfig:
     """The same field and the same number of steps and rays, without a lens."""
-    return replace(config, steps=replace(config.steps, pinhole_steps=config.steps.total, lens_steps=0, lens_ray_steps=0))
+    return replace(
+        config, steps=replace(config.steps, pinhole_steps=config.steps.total, lens_steps=0, lens_ray_steps=0)
+    )
 
 
 def check_share(share: float) -> None:

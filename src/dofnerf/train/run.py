@@ -7,9 +7,9 @@ import math
 from pathlib import Path
 
 from dofnerf.camera import Camera
+from dofnerf.files import atomic
+from dofnerf.models import Model, View, ViewLens
 from dofnerf.optics import Kernel, LearnedLens
-from dofnerf.pictures import atomic
-from dofnerf.render import Model, View, ViewLens
 from dofnerf.train import checkpoint
 from dofnerf.train.config import TrainConfig
 from dofnerf.train.learner import Learner
@@ -65,8 +65,8 @@ class Run:
     ) -> View:
         """The picture that a camera takes: image (H, W, 3), disparity (H, W), alpha (H, W).
 
-        `aperture` in pixels × scene units, 0 for sharp all over; `focus_depth` in scene units (inf is allowed), None for what
-        the middle of the picture shows.
+        `aperture` in pixels × scene units, 0 for sharp all over; `focus_depth` in scene units (inf is allowed), None
+        for what the middle of the picture shows.
         """
         if not (aperture >= 0 and math.isfinite(aperture)):
             raise ValueError(f"aperture must be 0 or more, found {aperture}")
@@ -87,7 +87,10 @@ class Run:
         setting, rows = self.setting, []
         for i, row in enumerate(self.lens.table()):
             f_number = setting.f_numbers[i]
-            known = {"lens_radius": row["aperture"] / setting.focal[i], "f_number_exif": "" if f_number is None else f_number}
+            known = {
+                "lens_radius": row["aperture"] / setting.focal[i],
+                "f_number_exif": "" if f_number is None else f_number,
+            }
             rows.append({**row, **known, "photo": setting.photos[i]})
         return rows
 

@@ -12,7 +12,8 @@ _EVERY = 10  # steps
 
 
 class Scalars:
-    """Writes into `folder`; what an earlier, interrupted run wrote beyond the `step` at which this one begins is dropped."""
+    """Writes into `folder`; what an earlier, interrupted run wrote beyond the `step` at which this one begins is
+    dropped."""
 
     def __init__(self, folder: Path, step: int) -> None:
         self.writer = writer_class()(str(folder), purge_step=step + 1 if step else None)

@@ -1,10 +1,11 @@
-"""What a run is about: with the config, and the shapes of a checkpoint's tensors, enough to make its model and lens again."""
+"""What a run is about: with the config, and the shapes of a checkpoint's tensors, enough to make its model and lens
+again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dofnerf.rays import Space, choose_space
+from dofnerf.models.volume.rays import Space, choose_space
 from dofnerf.scenes import Scene
 from dofnerf.train.config import TrainConfig
 from dofnerf.train.data import aperture_groups, exif_apertures, exif_focuses, f_numbers
@@ -12,10 +13,11 @@ from dofnerf.train.data import aperture_groups, exif_apertures, exif_focuses, f_
 
 @dataclass(frozen=True)
 class Setting:
-    """Per training photo: `photos` (names), `focal` in pixels, `f_numbers` where EXIF knows, `groups` of shared apertures.
+    """Per training photo: `photos` (names), `focal` in pixels, `f_numbers` where EXIF knows, `groups` of shared
+    apertures.
 
-    `disparities` are those of the far and the near end of the scene's depth; `apertures` and `focuses` (as disparities) are
-    where EXIF lets photos start.
+    `disparities` are those of the far and the near end of the scene's depth; `apertures` and `focuses` (as disparities)
+    are where EXIF lets photos start.
     """
 
     scene: str

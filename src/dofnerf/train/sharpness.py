@@ -1,7 +1,8 @@
 """Where photos are sharp: what a field listens to while it knows no lens yet.
 
-A field that is taught blurred and sharp photos alike shows a mixture, and blurs by itself what each photo blurs: then the
-search for the lens finds little left to explain. Of the photos that see a place, those count most here that show detail there.
+A field that is taught blurred and sharp photos alike shows a mixture, and blurs by itself what each photo blurs: then
+the search for the lens finds little left to explain. Of the photos that see a place, those count most here that show
+detail there.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ _REACH = 1 / 100  # of the width: half the side of the window, which is applied 
 def local_sharpness(photos: Tensor) -> Tensor:
     """Weights (M, H, W) of photos (M, H, W, 3), of which the largest is 1.
 
-    Adam divides by what gradients were: were some larger now than without weights, the sharpest places would learn slowly for
-    hundreds of steps afterwards.
+    Adam divides by what gradients were: were some larger now than without weights, the sharpest places would learn
+    slowly for hundreds of steps afterwards.
     """
     grey = photos.mean(-1)
     across, down = grey.diff(dim=2), grey.diff(dim=1)

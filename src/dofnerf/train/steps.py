@@ -1,15 +1,16 @@
 """One training step of a volumetric field: a batch in, a loss out. The three stages differ in where blur comes from.
 
-*pinhole*: random rays, one a pixel. *patches*: the rays of a patch, concentrated and scattered (Sec. 4.2), the loss only where
-no light is missing. *lens rays*: random pixels, each the average, in linear light, of a few rays through the lens.
+*pinhole*: random rays, one a pixel. *patches*: the rays of a patch, concentrated and scattered (Sec. 4.2), the loss
+only where no light is missing. *lens rays*: random pixels, each the average, in linear light, of a few rays through the
+lens.
 
-Most of what is sharp lies in pixels that are in focus, where one ray does instead of many: a share of the rays may go there.
-In a photo of which nothing is blurred all pixels are: instead of a patch or of lens rays, which would tell less of it, random
-rays learn.
+Most of what is sharp lies in pixels that are in focus, where one ray does instead of many: a share of the rays may go
+there. In a photo of which nothing is blurred all pixels are: instead of a patch or of lens rays, which would tell less
+of it, random rays learn.
 
 An average of few rays is noisy, and the square of noise is loss: it teaches the field to blur what is out of focus.
-With `noise_free` the loss is (a − t)(b − t) for two independent averages a and b of a pixel t: its expectation is free of the
-noise, at the price of a wilder gradient.
+With `noise_free` the loss is (a − t)(b − t) for two independent averages a and b of a pixel t: its expectation is free
+of the noise, at the price of a wilder gradient.
 """
 
 from __future__ import annotations
@@ -17,10 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dofnerf.optics import scatter_layers
-from dofnerf.optics.aperture import RIM
-from dofnerf.rays import Pixels, Rays, complete_pixels, lens_points, lens_rays, random_patch, random_pixels
-from dofnerf.render import (
+from dofnerf.models import (
     Concentrated,
     Shaded,
     ViewLens,
@@ -32,6 +30,17 @@ from dofnerf.render import (
     put_lens,
     sparse_depth_loss,
 )
+from dofnerf.models.volume.rays import (
+    Pixels,
+    Rays,
+    complete_pixels,
+    lens_points,
+    lens_rays,
+    random_patch,
+    random_pixels,
+)
+from dofnerf.optics import scatter_layers
+from dofnerf.optics.shapes import RIM
 from dofnerf.train.config import Stage
 from dofnerf.train.data import missed
 from dofnerf.train.lens_search import BLURS
@@ -117,7 +126,9 @@ class VolumeSteps(Steps):
             a, b = (missed(part, target, whole) for part in halves)
             losses.append(_mean(a * b if self.config.lens.noise_free else ((a + b) / 2).square(), count))
         error = _mean(((a + b) / 2).detach().square(), count)
-        outcome = Outcome(torch.stack(losses).sum() + self._fog(seen, count), error, 2 * half * len(pixels.photo), drawn.photo)
+        outcome = Outcome(
+            torch.stack(losses).sum() + self._fog(seen, count), error, 2 * half * len(pixels.photo), drawn.photo
+        )
         if not share:
             return outcome
         sharp = self._random_rays(generator, rays_in_all - 2 * half * count, in_focus=True)
@@ -139,7 +150,9 @@ class VolumeSteps(Steps):
 
     def _places(self, whole: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
         """Where this process's rays take their samples, drawn for all rays of the batch."""
-        return tuple(part[self.workers.part(whole[0])] for part in self.model.places(whole, generator, generator.device))
+        return tuple(
+            part[self.workers.part(whole[0])] for part in self.model.places(whole, generator, generator.device)
+        )
 
     def _see(self, rays: Rays, generator: torch.Generator, whole: int) -> list[Concentrated]:
         """What this process's rays see, of a batch with that many rows."""

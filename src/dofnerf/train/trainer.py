@@ -38,11 +38,12 @@ def train(
     keep: KeepConfig | None = None,
     quiet: bool = True,
 ) -> Run:
-    """Train on `scene.train`. `preset` is a name or a whole TrainConfig (`presets.preset(name, field)`, changed at will).
+    """Train on `scene.train`. `preset` is a name or a whole TrainConfig (`presets.preset(name, field)`, changed at
+    will).
 
-    With a folder `out`, the run is kept there and can be resumed: exactly as if it had never stopped. `resume` goes on with
-    what is there, and begins if nothing is. Called by several processes that torchrun started, they train one run together
-    (see `workers`), and the first one writes.
+    With a folder `out`, the run is kept there and can be resumed: exactly as if it had never stopped. `resume` goes on
+    with what is there, and begins if nothing is. Called by several processes that torchrun started, they train one run
+    together (see `workers`), and the first one writes.
     """
     config = preset if isinstance(preset, TrainConfig) else preset_of(preset, field)
     if isinstance(preset, TrainConfig) and field not in (None, preset.field):
@@ -84,7 +85,9 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _kept(setting: Setting, config: TrainConfig, device: torch.device, folder: Path | None, resume: bool) -> Learner | None:
+def _kept(
+    setting: Setting, config: TrainConfig, device: torch.device, folder: Path | None, resume: bool
+) -> Learner | None:
     """The folder's learner, if there is one to go on with; None for a new run."""
     file = None if folder is None else folder / checkpoint.FILE
     if file is None or not file.exists():
@@ -97,7 +100,9 @@ def _kept(setting: Setting, config: TrainConfig, device: torch.device, folder: P
     for name, kept, asked in (("setting", learner.setting, setting), ("config", learner.config, config)):
         different = difference(to_plain(kept), to_plain(asked), name)
         if different and name == "setting":
-            raise ValueError(f"{folder}: the scene has changed since the run was started: {different}; give another --out")
+            raise ValueError(
+                f"{folder}: the scene has changed since the run was started: {different}; give another --out"
+            )
         if different:
             raise ValueError(f"{folder}: the run was started with another {different}; resume it as it was")
     return learner

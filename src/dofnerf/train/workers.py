@@ -1,9 +1,9 @@
 """Several processes that train one run together, as `torchrun` starts them: who is who, and what they tell each other.
 
-Every process draws the whole batch from the same dice and takes its own rows, so all parts together are the batch of a single
-process with the same seed. What a process returns are shares: losses, errors and gradients of all processes *add up* to those
-of the batch, also where the parts are not of one size. All then move the same parameters by the same gradients. The first
-process alone writes; whether to stop, to keep or to recover is decided by all at once.
+Every process draws the whole batch from the same dice and takes its own rows, so all parts together are the batch of a
+single process with the same seed. What a process returns are shares: losses, errors and gradients of all processes *add
+up* to those of the batch, also where the parts are not of one size. All then move the same parameters by the same
+gradients. The first process alone writes; whether to stop, to keep or to recover is decided by all at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Workers:
         return self.number == 0
 
     def part(self, total: int) -> slice:
-        """The rows of `total` that are this process's: as even as can be, none if there are fewer rows than processes."""
+        """The rows of `total` that are this process's: as even as can be, none if there are fewer rows than
+        processes."""
         return slice(total * self.number // self.count, total * (self.number + 1) // self.count)
 
     def add(self, tensor: Tensor) -> Tensor:
@@ -45,7 +46,8 @@ class Workers:
         return tensor
 
     def join(self, own: Tensor, total: int, dim: int = 0) -> Tensor:
-        """The whole of which all processes hold their `part(total)` along `dim`; gradients reach only what is our own."""
+        """The whole of which all processes hold their `part(total)` along `dim`; gradients reach only what is our
+        own."""
         if self.count == 1:
             return own
         mine, rows = self.part(total), own.movedim(dim, 0)
@@ -55,7 +57,8 @@ class Workers:
         return torch.cat([whole[: mine.start], rows, whole[mine.stop :]]).movedim(0, dim)
 
     def counted_once(self, loss: Tensor) -> Tensor:
-        """A share of a loss that every process found alike: their values add up to it, and each has its gradient in full."""
+        """A share of a loss that every process found alike: their values add up to it, and each has its gradient in
+        full."""
         return loss if self.count == 1 else loss - loss.detach() + loss.detach() / self.count
 
     def learned_once(self, value: Tensor) -> Tensor:
@@ -73,7 +76,11 @@ class Workers:
         if self.count == 1:
             return packed
         length = int(self.same(torch.tensor(len(packed))))
-        told = torch.frombuffer(bytearray(packed), dtype=torch.uint8) if self.first and length else torch.empty(length).byte()
+        told = (
+            torch.frombuffer(bytearray(packed), dtype=torch.uint8)
+            if self.first and length
+            else torch.empty(length).byte()
+        )
         return self.same(told).numpy().tobytes()
 
     def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import dofnerf
-from dofnerf.evaluate.bench.conclusions import read_conclusions
 from dofnerf.evaluate.report import page
-from dofnerf.pictures import read_image
+from dofnerf.files import read_image
+from dofnerf.lab.bench.conclusions import read_conclusions
 
 
 def write_bench_page(path: Path, folder: Path) -> None:
@@ -21,7 +21,11 @@ def write_bench_page(path: Path, folder: Path) -> None:
         body.append(page.slider((pair.before_words, page.at_least(before)), (pair.after_words, page.at_least(after))))
     for table in found.tables:
         rows = [[cell.replace("**", "") for cell in row] for row in table.rows]
-        body += [page.heading(table.title), page.table(table.head, rows), *(page.paragraph(note) for note in table.notes)]
+        body += [
+            page.heading(table.title),
+            page.table(table.head, rows),
+            *(page.paragraph(note) for note in table.notes),
+        ]
     if found.figures:
         body.append(page.heading("Figures"))
         body += [page.sheet(read_image(_inside(folder, one.file)), one.caption) for one in found.figures]

@@ -14,7 +14,8 @@ LEFT, RIGHT, TOP, BOTTOM = 50, 12, 40, 42
 
 @dataclass(frozen=True)
 class Series:
-    """`points` as (x, y, words that appear under the pointer); drawn as dots, rings, a line, or (one point) a level line."""
+    """`points` as (x, y, words that appear under the pointer); drawn as dots, rings, a line, or (one point) a level
+    line."""
 
     name: str
     points: Sequence[tuple[float, float, str]]
@@ -90,7 +91,9 @@ def _drawn(one: Series, across: Callable[[float], float], down: Callable[[float]
         places = " ".join(f"{across(a):.1f},{down(b):.1f}" for a, b, _ in one.points)
         return [f'<polyline points="{places}" fill="none" stroke="{one.colour}" stroke-width="2"/>']
     look = (
-        f'r="6" fill="none" stroke="{one.colour}" stroke-width="1.6"' if one.kind == "rings" else f'r="3.4" fill="{one.colour}"'
+        f'r="6" fill="none" stroke="{one.colour}" stroke-width="1.6"'
+        if one.kind == "rings"
+        else f'r="3.4" fill="{one.colour}"'
     )
     return [
         f'<circle cx="{across(a):.1f}" cy="{down(b):.1f}" {look}><title>{escape(words)}</title></circle>'

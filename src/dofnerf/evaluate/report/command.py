@@ -8,22 +8,23 @@ from typing import Annotated
 
 import tyro
 
-from dofnerf.evaluate.bench.cell import CELLS
-from dofnerf.evaluate.bench.conclusions import JSON as CONCLUSIONS
 from dofnerf.evaluate.command import LpipsConfig
 from dofnerf.evaluate.report.bench_page import write_bench_page
 from dofnerf.evaluate.report.run_page import write_run_page
 from dofnerf.evaluate.scores import Reference
 from dofnerf.evaluate.trained import open_trained
-from dofnerf.pictures.outputs import check_file
+from dofnerf.files.outputs import check_file
+from dofnerf.lab.bench.cell import CELLS
+from dofnerf.lab.bench.conclusions import JSON as CONCLUSIONS
 
 FILE = "report.html"
 
 
 @dataclass(frozen=True)
 class ReportConfig:
-    """Make one HTML page about a run, or about an experiment of `dofnerf bench`: pictures before and after under a slider,
-    held-out views with their errors, crops, depth, the lens of every photo, figures, the training curve, cameras in space.
+    """Make one HTML page about a run, or about an experiment of `dofnerf bench`: pictures before and after under a
+    slider, held-out views with their errors, crops, depth, the lens of every photo, figures, the training curve,
+    cameras in space.
 
     The page is one file that needs no network.
 
@@ -39,7 +40,8 @@ class ReportConfig:
     scene: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: where the run was trained)")] = None
     """Where the run's scene is now, if it has moved."""
     reference: Reference = "sharp"
-    """Compare with all-in-focus photos, or with the held-out photos themselves (of a scene whose photos are all in focus)."""
+    """Compare with all-in-focus photos, or with the held-out photos themselves (of a scene whose photos are all in
+    focus)."""
     lpips: LpipsConfig = field(default_factory=LpipsConfig)
 
 
@@ -52,7 +54,9 @@ def run(config: ReportConfig) -> Path:
         check_file("--out", out, (".html", ".htm"))
         write_bench_page(out, config.path)
     elif (config.path / CELLS).is_dir():
-        raise ValueError(f"{config.path}: an experiment that has not come to its end; run `dofnerf bench` again, it goes on")
+        raise ValueError(
+            f"{config.path}: an experiment that has not come to its end; run `dofnerf bench` again, it goes on"
+        )
     else:
         trained, scene = open_trained(config.path, config.scene)
         check_file("--out", out, (".html", ".htm"))

@@ -15,8 +15,8 @@ import numpy as np
 from PIL import Image
 
 from dofnerf.evaluate.comparison import enlarged
-from dofnerf.pictures import atomic
-from dofnerf.pictures.files import to_bytes
+from dofnerf.files import atomic
+from dofnerf.files.pictures import to_bytes
 
 WIDEST, WIDEST_SHEET = 1000, 1800  # pixels of a picture on the page, and of one that has others in it
 LEAST_WIDE = 504  # pixels: smaller pictures are enlarged for the slider and crops
@@ -54,7 +54,9 @@ def paragraph(words: str, soft: bool = True) -> str:
 
 def numbers(values: Sequence[tuple[str, str]]) -> str:
     """Large figures with what they are beneath."""
-    cards = "".join(f'<div class="number"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for name, value in values)
+    cards = "".join(
+        f'<div class="number"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for name, value in values
+    )
     return f'<div class="numbers">{cards}</div>'
 
 

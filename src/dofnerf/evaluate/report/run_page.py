@@ -49,7 +49,9 @@ def write_run_page(
             views.append(score_view(run, scene, i, perceptual, reference, view))
         if i in kept:
             image, depth = view.image.clamp(0, 1).cpu().numpy(), depth_picture(view.disparity.cpu().numpy(), far, near)
-            shown.append(Seen(i, scene.photo(i), image, depth, scene.sharp(i) if reference == "sharp" else scene.photo(i)))
+            shown.append(
+                Seen(i, scene.photo(i), image, depth, scene.sharp(i) if reference == "sharp" else scene.photo(i))
+            )
     scores = gather(run, scene, tuple(views), perceptual) if views else None
     body = [*_head(run, scene, scores, reference), *_before_after(shown, scene)]
     body += [*_pictures(shown, scene, reference), *_lens(run, scene, scores)]
@@ -70,9 +72,14 @@ def write_run_page(
 def _head(run: Run, scene: Scene, scores: Scores | None, reference: Reference) -> list[str]:
     steps, seconds = run.config.steps.total, run.learner.standing.seconds
     lens = "every photo's lens learned" if run.has_lens else "without a lens"
-    first = page.paragraph(f"{run.config.field}, {steps} steps in {seconds:.0f} s, {lens}. {len(scene.train)} photos trained.")
+    first = page.paragraph(
+        f"{run.config.field}, {steps} steps in {seconds:.0f} s, {lens}. {len(scene.train)} photos trained."
+    )
     if scores is None:
-        return [first, page.paragraph("No view is held out, so there are no figures: train with --hold-every 9 to have them.")]
+        return [
+            first,
+            page.paragraph("No view is held out, so there are no figures: train with --hold-every 9 to have them."),
+        ]
     if not isinstance(scores.mean["psnr"], float):
         words = "There are no all-in-focus photos of the held-out views, so there are no figures: look at the pictures."
         return [first, page.paragraph(words)]
@@ -80,14 +87,18 @@ def _head(run: Run, scene: Scene, scores: Scores | None, reference: Reference) -
     return [
         first,
         page.numbers(known),
-        page.paragraph(f"Means over {len(scores.views)} views that no training has seen, against {_AGAINST[reference]}."),
+        page.paragraph(
+            f"Means over {len(scores.views)} views that no training has seen, against {_AGAINST[reference]}."
+        ),
     ]
 
 
 def _before_after(shown: list[Seen], scene: Scene) -> list[str]:
     one = shown[len(shown) // 2]
     what = "a view that no training has seen" if scene.test else "a photo that was trained on"
-    below = f"View {one.number} ({scene.frames[one.number].name}), {what}: its photo, and what the run shows, all in focus."
+    below = (
+        f"View {one.number} ({scene.frames[one.number].name}), {what}: its photo, and what the run shows, all in focus."
+    )
     before, after = (page.at_least(image) for image in (one.photo, one.render))
     return [page.heading("Before and after", below), page.slider(("photo", before), ("all in focus", after))]
 
@@ -101,7 +112,9 @@ def _pictures(shown: list[Seen], scene: Scene, reference: Reference) -> list[str
     parts = [
         page.heading(
             words,
-            below if any(one.truth is not None for one in shown) else "The scene has no all-in-focus photos: no reference.",
+            below
+            if any(one.truth is not None for one in shown)
+            else "The scene has no all-in-focus photos: no reference.",
         )
     ]
     for one in shown:
@@ -112,7 +125,10 @@ def _pictures(shown: list[Seen], scene: Scene, reference: Reference) -> list[str
         whole = [page.figure(image, name) for name, image in named]
         whole += [page.figure(error_map(one.render, one.truth), "error")] if one.truth is not None else []
         whole.append(page.figure(one.depth, "depth: near is bright"))
-        size = max(page.LEAST_WIDE, scene.size[0]), round(max(page.LEAST_WIDE, scene.size[0]) * scene.size[1] / scene.size[0])
+        size = (
+            max(page.LEAST_WIDE, scene.size[0]),
+            round(max(page.LEAST_WIDE, scene.size[0]) * scene.size[1] / scene.size[0]),
+        )
         crops = [page.figure(enlarged(image, size, box), f"{name}, {ZOOM} times closer") for name, image in named]
         parts += [page.tiles(whole), page.subheading("Closer"), page.tiles(crops)]
     return parts
@@ -136,14 +152,18 @@ def lens_charts(lenses: PhotoLenses) -> list[str]:
     found = Series(
         "learned", [(n, lens.aperture, f"{name}: {lens.aperture:.3g}") for n, name, lens, _ in rows], "var(--accent)"
     )
-    true = Series("true", [(n, t.aperture, f"{name}: {t.aperture:.3g}") for n, name, _, t in rows if t], "var(--true)", "rings")
+    true = Series(
+        "true", [(n, t.aperture, f"{name}: {t.aperture:.3g}") for n, name, _, t in rows if t], "var(--true)", "rings"
+    )
     begun = Series("start", [(0, start.aperture, "")] if start else [], "var(--soft)", "level")
     most = 1.1 * max(y for one in (found, true, begun) for _, y, _ in one.points)
     aperture = Axis("pixels × scene units", 0, most, round_ticks(0, most))
     drawn = [chart("Aperture", photos, aperture, [one for one in (true, found, begun) if one.points])]
     depth = Axis("scene units", lenses.near, lenses.far, depth_ticks(lenses.near, lenses.far), logarithmic=True)
     found = Series(
-        "learned", [(n, lens.focus_depth, f"{name}: {lens.focus_depth:.3g}") for n, name, lens, _ in rows], "var(--accent)"
+        "learned",
+        [(n, lens.focus_depth, f"{name}: {lens.focus_depth:.3g}") for n, name, lens, _ in rows],
+        "var(--accent)",
     )
     ringed = [(n, t.focus_depth, f"{name}: {t.focus_depth:.3g}") for n, name, _, t in rows if t and t.aperture > 0]
     begun = Series("start", [(0, start.focus_depth, "")] if start else [], "var(--soft)", "level")
@@ -176,7 +196,9 @@ def _curve(run: Run) -> list[str]:
         before = [step for step in steps if step < mine[0]][-1:]  # so that the line has no gap
         series.append(Series(stage, [(step, points[step][0], "") for step in [*before, *mine]], colour, "line"))
     values = [value for value, _ in points.values()]
-    y = Axis("PSNR of the batch, dB", min(values) - 0.5, max(values) + 0.5, round_ticks(min(values) - 0.5, max(values) + 0.5))
+    y = Axis(
+        "PSNR of the batch, dB", min(values) - 0.5, max(values) + 0.5, round_ticks(min(values) - 0.5, max(values) + 0.5)
+    )
     x = Axis("step", 0, steps[-1], round_ticks(0, steps[-1]))
     return [
         page.heading("Training"),

@@ -15,7 +15,8 @@ _FAR = 0.9  # of the scene's disparities: what lies beyond is left out, or the c
 
 
 def world_of(run: Run, scene: Scene) -> dict[str, Any]:
-    """`points` as [x, y, z, colour] that the run sees from a few views; `cameras` as place, rim of what they see, held out."""
+    """`points` as [x, y, z, colour] that the run sees from a few views; `cameras` as place, rim of what they see, held
+    out."""
     places, colours = seen_points(run, scene)
     cameras = [scene.camera(i) for i in range(len(scene))]
     turn = mean_basis(cameras) * [1, 1, -1]  # right, up, backward

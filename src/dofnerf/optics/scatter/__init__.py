@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from dofnerf.optics.aperture import Kernel
 from dofnerf.optics.light import Curve, to_display, to_linear
 from dofnerf.optics.scatter import reference
+from dofnerf.optics.shapes import Kernel
 
 Backend = Literal["auto", "reference", "cpu", "gpu"]
 
@@ -23,8 +23,8 @@ def scatter(
 ) -> Tensor:
     """Put a lens in front of a picture (Eq. 14, Algorithm 2): out_j = Σ_i w_ij C_i / Σ_i w_ij, in linear light.
 
-    radiance (…, H, W, C) in display values of the curve `light` (1: already linear), coc_radius (…, H, W) in pixels, signed or
-    not → (…, H, W, C). Gradients reach both. Where every radius is 0 the picture comes back bit for bit.
+    radiance (…, H, W, C) in display values of the curve `light` (1: already linear), coc_radius (…, H, W) in pixels,
+    signed or not → (…, H, W, C). Gradients reach both. Where every radius is 0 the picture comes back bit for bit.
     """
     _check(radiance, coc_radius)
     if not bool(coc_radius.any()):
@@ -37,8 +37,8 @@ def scatter(
 def accumulate(values: Tensor, coc_radius: Tensor, kernel: Kernel = DISC, backend: Backend = "auto") -> Tensor:
     """The bare sum out_j = Σ_i w_ij values_i: (…, H, W, C), (…, H, W) → (…, H, W, C). The unit kernel keeps the light.
 
-    Light from in front of the focal plane (negative radius) has not crossed yet when it meets the sensor, light from behind
-    has: the one blurs to the aperture's shape turned by half. It shows with an odd number of blades.
+    Light from in front of the focal plane (negative radius) has not crossed yet when it meets the sensor, light from
+    behind has: the one blurs to the aperture's shape turned by half. It shows with an odd number of blades.
     """
     _check(values, coc_radius)
     height, width, channels = values.shape[-3:]

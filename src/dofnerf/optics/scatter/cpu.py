@@ -1,13 +1,14 @@
 """Scatter on the CPU, O(r) per pixel, in numba.
 
-Inside its rim a blur disc is flat, so one row of it is a span: its difference along the row is non-zero only at the two soft
-rims. Forward, every source adds those differences, and one running sum per row turns them into light. Backward, the sum of the
-targets' gradients over the flat span is the difference of two prefix sums, and only the rims are visited one by one.
-All sums run in float64: a running sum in float32 would drag the rounding of a bright pixel along its whole row.
+Inside its rim a blur disc is flat, so one row of it is a span: its difference along the row is non-zero only at the two
+soft rims. Forward, every source adds those differences, and one running sum per row turns them into light. Backward,
+the sum of the targets' gradients over the flat span is the difference of two prefix sums, and only the rims are visited
+one by one. All sums run in float64: a running sum in float32 would drag the rounding of a bright pixel along its whole
+row.
 
-Forward, a job owns a band of *target* rows and visits every source that reaches it; backward, a band of *source* rows. Nothing
-is shared between jobs, so there are no atomics, and the order of each sum, hence the result, is the same for any number of
-threads.
+Forward, a job owns a band of *target* rows and visits every source that reaches it; backward, a band of *source* rows.
+Nothing is shared between jobs, so there are no atomics, and the order of each sum, hence the result, is the same for
+any number of threads.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dofnerf.optics.aperture import Kernel
+from dofnerf.optics.kernels import run_jobs
 from dofnerf.optics.scatter.cpu_kernels import backward_rows, forward_rows, suffix_rows
-from dofnerf.optics.scatter.jobs import run_jobs
+from dofnerf.optics.shapes import Kernel
 
 CHANNELS = 4  # the kernels work on groups of four: colour and weight, one AVX register of float64
 
@@ -44,7 +45,8 @@ class _Accumulate(torch.autograd.Function):
             for group in _groups(values):
                 whole = group.stop - group.start == values.shape[-1] == CHANNELS
                 target = out[b].numpy() if whole else light
-                # Every band works out the footprints of all sources that reach it: bands thinner than a disc would pay twice.
+                # Every band works out the footprints of all sources that reach it: bands thinner than a disc would pay
+                # twice.
                 run_jobs(forward_rows, height, (_four(values[b], group), *blur, target), least=int(blur[0].max()) + 1)
                 if not whole:
                     out[b, ..., group] = torch.from_numpy(light)[..., : group.stop - group.start]
@@ -69,7 +71,8 @@ class _Accumulate(torch.autograd.Function):
 
 
 def _blur(radius: Tensor, kernel: Kernel) -> tuple[np.ndarray, np.ndarray, float, bool]:
-    """What the kernels know of one picture's blur: radius (H, W), blade normals, apothem, whether the norm is the unit one."""
+    """What the kernels know of one picture's blur: radius (H, W), blade normals, apothem, whether the norm is the unit
+    one."""
     array = np.ascontiguousarray(radius.detach().numpy())
     return array, kernel.blade_normals().numpy(), kernel.apothem, kernel.norm == "unit"
 

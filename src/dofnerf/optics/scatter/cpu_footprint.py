@@ -1,12 +1,14 @@
 """The footprint of one source: the points near the rim of its soft disc or polygon, and from them its steps.
 
-At (row, column) from the source, a step says by how much the weight changes from the column before. A row of flat weight is two
-steps however long it is, so a footprint has O(r) of them. `normals` (n, 2) and `apothem` describe the polygon (n = 0: a disc).
+At (row, column) from the source, a step says by how much the weight changes from the column before. A row of flat
+weight is two steps however long it is, so a footprint has O(r) of them. `normals` (n, 2) and `apothem` describe the
+polygon (n = 0: a disc).
 
-A footprint lies in an array (4, size) float32: column x, row y, weight, and bend = ∂weight/∂r of points 1 … count, row by row;
-before and after them stands a point of no row. Of a disc only the quarter x, y ≥ 0 is kept: a step at (row, −column) stands
-also at −row, and turned around at column + 1 in both, for the profile of a row is even; in row 0, its own mirror image, it is
-halved. Indices are cast to unsigned so that numba drops its check for negative ones; the loops over points vectorise.
+A footprint lies in an array (4, size) float32: column x, row y, weight, and bend = ∂weight/∂r of points 1 … count, row
+by row; before and after them stands a point of no row. Of a disc only the quarter x, y ≥ 0 is kept: a step at (row,
+−column) stands also at −row, and turned around at column + 1 in both, for the profile of a row is even; in row 0, its
+own mirror image, it is halved. Indices are cast to unsigned so that numba drops its check for negative ones; the loops
+over points vectorise.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ import math
 
 import numpy as np
 
-from dofnerf.optics.aperture import RIM, STEEPNESS, STRETCH
-from dofnerf.optics.scatter.jobs import compiled
+from dofnerf.optics.kernels import compiled
+from dofnerf.optics.shapes import RIM, STEEPNESS, STRETCH
 
 NO_ROW = np.float32(1e9)
 CHUNK = 8  # points are written by the register, so arrays have this much room to spare
@@ -24,7 +26,8 @@ CHUNK = 8  # points are written by the register, so arrays have this much room t
 
 @compiled
 def _span(row, radius, normals, apothem):
-    """The columns (low, high) that a convex aperture of this (circum)radius covers in a row, as floats; low > high: none."""
+    """The columns (low, high) that a convex aperture of this (circum)radius covers in a row, as floats; low > high:
+    none."""
     square = radius * radius - row * row
     if radius <= 0.0 or square < 0.0:
         return 1.0, -1.0
@@ -54,7 +57,8 @@ def _put(count, row, low, high, x, y):
 
 @compiled
 def _rim(radius, rows, normals, apothem, x, y):
-    """Points (column x, row y) near the rim: all not surely flat, and the last flat one each side. Returns the last's index.
+    """Points (column x, row y) near the rim: all not surely flat, and the last flat one each side. Returns the last's
+    index.
 
     Spans are safe by a little: a point too many costs time, not truth. Each row of a polygon ends with a point outside.
     """
@@ -119,7 +123,8 @@ def _soften(count, radius, normals, apothem, x, y, weight, bend):
 
 @compiled
 def footprint(radius, rows, normals, apothem, points):
-    """Fill `points` with a source's footprint; returns the index of the last. Rows more than `rows` away are left out."""
+    """Fill `points` with a source's footprint; returns the index of the last. Rows more than `rows` away are left
+    out."""
     x, y, weight, bend = points[0], points[1], points[2], points[3]
     count = _rim(radius, rows, normals, apothem, x, y)
     _soften(count, radius, normals, apothem, x, y, weight, bend)
@@ -154,5 +159,6 @@ def norm_of(radius, unit, disc, count, points):
 
 @compiled
 def make_room(largest, apothem):
-    """An array for the largest footprint. The rim is at most 2/apothem pixels wide: some 30 points per pixel of radius."""
+    """An array for the largest footprint. The rim is at most 2/apothem pixels wide: some 30 points per pixel of
+    radius."""
     return np.zeros((4, 64 * (int(largest + RIM / apothem) + 8)), np.float32)

@@ -1,25 +1,26 @@
 """The numba kernels behind cpu.py.
 
-Adding a source to the light means adding the steps of its footprint; a running sum along each row then gives the weights. The
-adjoint of a running sum is a suffix sum, so the backward pass reads the same steps against suffix sums of the gradient. Steps
-that fall outside go, without a branch, to a spare row or column.
+Adding a source to the light means adding the steps of its footprint; a running sum along each row then gives the
+weights. The adjoint of a running sum is a suffix sum, so the backward pass reads the same steps against suffix sums of
+the gradient. Steps that fall outside go, without a branch, to a spare row or column.
 
-`normals` and `apothem` describe the aperture (see cpu_footprint.py), `unit` the norm. `radius` is (H, W) float32, `values` and
-gradients (H, W, 4). Kernels work on the band of rows [first, last).
+`normals` and `apothem` describe the aperture (see cpu_footprint.py), `unit` the norm. `radius` is (H, W) float32,
+`values` and gradients (H, W, 4). Kernels work on the band of rows [first, last).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from dofnerf.optics.aperture import RIM
+from dofnerf.optics.kernels import compiled
 from dofnerf.optics.scatter.cpu_footprint import CHUNK, footprint, make_room, norm_of, step_at
-from dofnerf.optics.scatter.jobs import compiled
+from dofnerf.optics.shapes import RIM
 
 
 @compiled
 def _first_from(row, count, y):
-    """The index of the first of the points 1 … count, sorted by row, in this row or a later one; count + 1 if there is none."""
+    """The index of the first of the points 1 … count, sorted by row, in this row or a later one; count + 1 if there is
+    none."""
     low, high = 1, count + 1
     while low < high:
         middle = (low + high) // 2

@@ -1,12 +1,14 @@
-"""Scatter on CUDA, in triton. The same kernels run without a GPU in triton's interpreter (TRITON_INTERPRET=1 before import).
+"""Scatter on CUDA, in triton. The same kernels run without a GPU in triton's interpreter (TRITON_INTERPRET=1 before
+import).
 
-As in the reference, out = Σ edge(k·r − l) · light with light = values / norm(r), and PyTorch differentiates the division. A
-program owns a square tile of pixels and gathers: forward, they are targets, and it visits the offsets from which some source
-reaches them; backward, they are sources, and it visits the offsets that they reach. No two programs write to one place, so
-there are no atomics and every run gives the same bits.
+As in the reference, out = Σ edge(k·r − l) · light with light = values / norm(r), and PyTorch differentiates the
+division. A program owns a square tile of pixels and gathers: forward, they are targets, and it visits the offsets from
+which some source reaches them; backward, they are sources, and it visits the offsets that they reach. No two programs
+write to one place, so there are no atomics and every run gives the same bits.
 
-An offset (row, column) always points from source to target. All pixels of a tile take it together, so reach and length are
-scalars. The cost is O(r²) per pixel with r the largest radius *that reaches the tile*: sharp tiles far from blur cost little.
+An offset (row, column) always points from source to target. All pixels of a tile take it together, so reach and length
+are scalars. The cost is O(r²) per pixel with r the largest radius *that reaches the tile*: sharp tiles far from blur
+cost little.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dofnerf.optics.aperture import RIM, Kernel
 from dofnerf.optics.scatter.gpu_kernels import (
     CHUNK,
     GROUP,
@@ -32,6 +33,7 @@ from dofnerf.optics.scatter.gpu_kernels import (
     forward_kernel,
     lattice_sum_kernel,
 )
+from dofnerf.optics.shapes import RIM, Kernel
 
 
 def accumulate(values: Tensor, radius: Tensor, kernel: Kernel) -> Tensor:

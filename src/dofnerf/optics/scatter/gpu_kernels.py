@@ -1,12 +1,12 @@
 """The triton kernels behind gpu.py: one program owns a square tile of pixels and gathers.
 
-An offset (row, column) always points from source to target. All pixels of a tile take it together, so reach and length are
-scalars. Pictures are (B, H, W, CHANNELS), radii (B, H, W), all float32 and contiguous.
+An offset (row, column) always points from source to target. All pixels of a tile take it together, so reach and length
+are scalars. Pictures are (B, H, W, CHANNELS), radii (B, H, W), all float32 and contiguous.
 """
 
 from __future__ import annotations
 
-from dofnerf.optics.aperture import RIM, STEEPNESS, STRETCH
+from dofnerf.optics.shapes import RIM, STEEPNESS, STRETCH
 
 try:
     import triton
@@ -50,8 +50,8 @@ def _soften(radius, row, column, normals, apothem, BLADES: tl.constexpr):
             projection = tl.maximum(projection, along)
         reach = tl.where(length > 0.0, length * apothem / projection, apothem)
     inside = radius * reach - length
-    # The exponent is at most 8: nothing overflows. Beyond the rim the weight is 0 or 1 to the last bit, so that the many
-    # sources that are near but do not reach add nothing at all.
+    # The exponent is at most 8: nothing overflows. Beyond the rim the weight is 0 or 1 to the last bit, so that the
+    # many sources that are near but do not reach add nothing at all.
     logistic = 1.0 / (1.0 + tl.exp(tl.maximum(inside, -_RIM) * -_SHARPNESS))
     weight = tl.where(inside <= -_RIM, 0.0, (logistic - 0.5) * _STRETCH + 0.5)
     weight = tl.where(inside >= _RIM, 1.0, weight)
@@ -70,8 +70,8 @@ def _chord(row, support):
 def boxes_kernel(largest, boxes, tile_rows, tile_columns, across, TILE: tl.constexpr, CHUNK: tl.constexpr):
     """Per target tile, which offsets can bring light: (first row, last row, first column, last column, support).
 
-    `largest` (B, tile_rows, tile_columns) holds each tile's largest radius. The box covers the offsets from every source tile
-    that reaches this one, both ends included; no source lies beyond the support, a length.
+    `largest` (B, tile_rows, tile_columns) holds each tile's largest radius. The box covers the offsets from every
+    source tile that reaches this one, both ends included; no source lies beyond the support, a length.
     """
     tile = tl.program_id(0)
     here_column = tile % tile_columns
@@ -156,7 +156,8 @@ def backward_kernel(  # noqa: PLR0913, PLR0917
     light, radius, grad, grad_light, grad_radius, normals, apothem, batch, height, width,
     CHANNELS: tl.constexpr, BLADES: tl.constexpr, TILE: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Each source pixel of a tile sums the gradients of all targets that it reaches: A = Σ edge·grad, B = Σ ∂edge/∂r·grad.
+    """Each source pixel of a tile sums the gradients of all targets that it reaches: A = Σ edge·grad, B = Σ
+    ∂edge/∂r·grad.
 
     Then ∂light = A and ∂r = B·light, the latter per group of channels: grad_radius (groups, B, H, W).
     """
@@ -191,7 +192,8 @@ def backward_kernel(  # noqa: PLR0913, PLR0917
 def lattice_sum_kernel(  # noqa: PLR0913, PLR0917
     radius, total, slope, count, normals, apothem, BLADES: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr
 ):
-    """N(r) and N'(r) of `count` radii. A disc is four quarter turns of one quadrant, its axis included once, and the centre."""
+    """N(r) and N'(r) of `count` radii. A disc is four quarter turns of one quadrant, its axis included once, and the
+    centre."""
     index = tl.cast(tl.program_id(0), tl.int64) * BLOCK + tl.arange(0, BLOCK)
     r = tl.load(radius + index, mask=index < count, other=0.0)[:, None]
     support = tl.cast(tl.max(r) + _RIM, tl.int32) + 1

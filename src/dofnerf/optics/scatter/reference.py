@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from dofnerf.optics.aperture import RIM, Kernel, edge, reach
+from dofnerf.optics.shapes import RIM, Kernel, edge, reach
 
 
 def accumulate(values: Tensor, radius: Tensor, kernel: Kernel) -> Tensor:

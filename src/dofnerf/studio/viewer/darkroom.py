@@ -1,8 +1,8 @@
 """From a camera and a look to a picture, as quickly as a slider moves.
 
-What a model sees is drawn once for a camera, in layers of depth, and kept; every lens is put before those layers, without
-asking the model again. A coarse picture comes first: of few pixels while the camera moves, of the kept layers made smaller
-while only the lens does.
+What a model sees is drawn once for a camera, in layers of depth, and kept; every lens is put before those layers,
+without asking the model again. A coarse picture comes first: of few pixels while the camera moves, of the kept layers
+made smaller while only the lens does.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
+from dofnerf.models import Model, View, ViewLens
+from dofnerf.models.splat.model import SplatModel
 from dofnerf.optics import Kernel, scatter, scatter_layers, to_display, to_linear
 from dofnerf.optics.layers import Layers, split_layers
 from dofnerf.optics.light import Curve
-from dofnerf.render import Model, View, ViewLens
-from dofnerf.render.splats.model import SplatModel
 from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.shot import picture_with_depth
 from dofnerf.studio.viewer.look import Look
@@ -46,9 +46,9 @@ class Drawn:
 def draw(
     model: Model, camera: Camera, count: int, wanted: Callable[[], bool] = lambda: True, cut: Curve | None = None
 ) -> Drawn | None:
-    """What the model sees, in `count` layers (1: none); None if it is not `wanted` any more on the way. With `cut`, the light
-    in which they are to add up, they are cut out of the sharp picture, for a model whose own add up in another (see
-    `Subject.flat`)."""
+    """What the model sees, in `count` layers (1: none); None if it is not `wanted` any more on the way. With `cut`, the
+    light in which they are to add up, they are cut out of the sharp picture, for a model whose own add up in another
+    (see `Subject.flat`)."""
     rows = camera.height if isinstance(model, SplatModel) else max(1, STRIP // camera.width)
     views, parts = [], []
     for first in range(0, camera.height, rows):
@@ -72,8 +72,8 @@ def draw(
 
 
 def glance(model: Model, camera: Camera, look: Look, light: Curve) -> tuple[Drawn, np.ndarray]:
-    """A quick picture for a camera that moves. Round discs of splats are drawn with them, and depth is that of the blurred ones
-    then; else one layer is scattered."""
+    """A quick picture for a camera that moves. Round discs of splats are drawn with them, and depth is that of the
+    blurred ones then; else one layer is scattered."""
     if isinstance(model, SplatModel) and model.style.light == light and look.radius > 0 and not look.blades:
         lens = ViewLens(look.radius * camera.fx, look.disparity, light=light)
         with BUSY, torch.no_grad():
@@ -152,7 +152,8 @@ def depth_colours(picture: RGBD) -> np.ndarray:
 
 
 def peaked(shown: np.ndarray, picture: RGBD, aperture: float, disparity: float) -> np.ndarray:
-    """The picture, a little greyed, with the edges of what is in focus in red: sharp to half a thousandth of its width."""
+    """The picture, a little greyed, with the edges of what is in focus in red: sharp to half a thousandth of its
+    width."""
     grey = picture.image.mean(-1)
     edges = np.hypot(*np.gradient(grey)) if min(grey.shape) > 1 else np.zeros_like(grey)
     blur = aperture * np.abs(disparity - picture.disparity)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dofnerf.pictures import write_video
+from dofnerf.files import write_video
 from dofnerf.studio.keyframes import Moment, between, write_keyframes
 from dofnerf.studio.shoot_film import photograph_moment
 from dofnerf.studio.viewer.darkroom import BUSY, LAYERS

@@ -15,8 +15,8 @@ STOPS = 4.0
 
 @dataclass(frozen=True)
 class Look:
-    """`radius` of the lens in scene units (0: all in focus), `disparity` of the focus, `rotation` in degrees, `exposure` in
-    stops.
+    """`radius` of the lens in scene units (0: all in focus), `disparity` of the focus, `rotation` in degrees,
+    `exposure` in stops.
 
     With `beside`, the photo is shown next to the picture, both as it was framed."""
 

@@ -19,7 +19,9 @@ class Panel:
         with gui.add_folder("Lens"):
             self.stop = gui.add_markdown("")
             self.aperture = gui.add_slider("Aperture", 0.0, 1.0, 0.005, 0.0, hint="0: all in focus")
-            self.focus = gui.add_slider("Focus", 0.0, 1.0, 0.002, 0.5, hint="0 is near, 1 is far. Or click on the picture.")
+            self.focus = gui.add_slider(
+                "Focus", 0.0, 1.0, 0.002, 0.5, hint="0 is near, 1 is far. Or click on the picture."
+            )
             self.blades = gui.add_dropdown("Blades", [ROUND, *(str(n) for n in BLADES[1:])], initial_value=ROUND)
             self.rotation = gui.add_slider("Rotation", 0, 359, 1, 0, hint="of the blades, in degrees")
             self.exposure = gui.add_slider("Exposure", -STOPS, STOPS, 0.1, 0.0, hint="in stops")
@@ -28,7 +30,9 @@ class Panel:
             self.photo = gui.add_dropdown("Photo", list(photos) or ["none"])
             self.as_shot = gui.add_button("As shot", hint="its pose, and the lens that was learned for it")
             self.stand = gui.add_button("Stand there, all sharp")
-            self.beside = gui.add_checkbox("Photo beside", initial_value=False, hint="the picture and the photo, side by side")
+            self.beside = gui.add_checkbox(
+                "Photo beside", initial_value=False, hint="the picture and the photo, side by side"
+            )
         with gui.add_folder("Show"):
             self.overlay = gui.add_dropdown("Overlay", list(OVERLAYS), initial_value="none")
             self.save = gui.add_button("Save the frame")
@@ -38,7 +42,9 @@ class Panel:
             self.record = gui.add_button("Add a keyframe", hint="camera and lens as they are now")
             self.forget = gui.add_button("Forget all")
             self.seconds = gui.add_slider("Seconds between", 0.5, 10.0, 0.5, 2.0)
-            self.film = gui.add_button("Render the film", disabled=True, hint="an MP4 in the run's folder, and to download")
+            self.film = gui.add_button(
+                "Render the film", disabled=True, hint="an MP4 in the run's folder, and to download"
+            )
             self.progress = gui.add_progress_bar(0.0, visible=False)
         self.words = gui.add_markdown("")
 
@@ -74,8 +80,8 @@ class Panel:
         return near - (near - far) * held(self.focus.value, 0.0, 1.0)
 
     def tell(self, look: Look, f_number: float, blur: float) -> None:
-        """The aperture as an f-number, unless no lens has it (then the scene's unit is no metre), and as blur: the largest
-        radius in per cent of the picture's width."""
+        """The aperture as an f-number, unless no lens has it (then the scene's unit is no metre), and as blur: the
+        largest radius in per cent of the picture's width."""
         where = f"focus at **{1 / look.disparity:.3g}**" if look.disparity > 0 else "focus at infinity"
         stop = f"**f/{f_number:.2g}** · " if 0.5 <= f_number <= 64 else ""
         wide = "closed, all in focus" if look.radius == 0 else f"{stop}blur up to {100 * blur:.1f} % of width"

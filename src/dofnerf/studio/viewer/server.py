@@ -11,7 +11,7 @@ from typing import Any
 import viser
 from PIL import Image
 
-from dofnerf.pictures.files import to_bytes
+from dofnerf.files.pictures import to_bytes
 from dofnerf.scenes import Lens, Viewpoint
 from dofnerf.studio.keyframes import Moment
 from dofnerf.studio.viewer.darkroom import LAYERS, draw, photograph
@@ -24,7 +24,8 @@ MOST_KEYFRAMES = 100
 
 
 class Server(viser.ViserServer):
-    """viser's, which does not open itself to the world: no visitor may ask for a tunnel to it. `visitors` by their ids."""
+    """viser's, which does not open itself to the world: no visitor may ask for a tunnel to it. `visitors` by their
+    ids."""
 
     def __init__(self, **options: Any) -> None:
         self.visitors: dict[int, Visitor] = {}
@@ -58,7 +59,8 @@ def serve(stage: Stage, host: str, port: int, title: str) -> Server:
 
 
 def listen(visitor: Visitor) -> None:
-    """What each control does. viser tells only of what the visitor did, and we set values ourselves: those do not count."""
+    """What each control does. viser tells only of what the visitor did, and we set values ourselves: those do not
+    count."""
     panel, stage = visitor.panel, visitor.stage
 
     def by_hand(event: Any) -> bool:
@@ -67,7 +69,9 @@ def listen(visitor: Visitor) -> None:
     def lens_changed(event: Any) -> None:
         if by_hand(event):
             look = panel.read(visitor.look.disparity, visitor.look.photo)
-            values = {key: getattr(look, key) for key in ("radius", "blades", "rotation", "exposure", "overlay", "beside")}
+            values = {
+                key: getattr(look, key) for key in ("radius", "blades", "rotation", "exposure", "overlay", "beside")
+            }
             visitor.change(**values)
 
     for control in (panel.aperture, panel.blades, panel.rotation, panel.exposure, panel.overlay, panel.beside):
@@ -128,7 +132,8 @@ def stand(visitor: Visitor, photo: str) -> None:
 
 
 def save(visitor: Visitor) -> None:
-    """The picture as it is now, whole, for the browser to download; drawn for that if it is on the screen only coarsely."""
+    """The picture as it is now, whole, for the browser to download; drawn for that if it is on the screen only
+    coarsely."""
     stage, camera, drawn = visitor.stage, visitor.camera(), visitor.drawn
     if drawn is None or not same(drawn.camera, camera) or drawn.camera.width < camera.width:
         drawn = draw(stage.subject.model, camera, LAYERS, cut=stage.cut)

@@ -24,8 +24,8 @@ WIDEST = 0.06  # the largest blur that the slider offers, in widths of the pictu
 
 @dataclass(frozen=True)
 class Stage:
-    """`views` are the run's, `photos` by name (H, W, 3) where they are known; `home` is where a visitor begins. `folder` is the
-    only one that is written into. Depths `far` and `near` are disparities of what `home` sees."""
+    """`views` are the run's, `photos` by name (H, W, 3) where they are known; `home` is where a visitor begins.
+    `folder` is the only one that is written into. Depths `far` and `near` are disparities of what `home` sees."""
 
     subject: Subject
     views: Mapping[str, Viewpoint]
@@ -74,7 +74,8 @@ class Stage:
         return None if lens is None else Lens(lens.aperture / self.focal(name), lens.focus_depth)
 
     def f_number(self, radius: float, camera: Camera) -> float:
-        """Of a lens of this radius in scene units, full frame; a window's shape does not count, but that of the first view."""
+        """Of a lens of this radius in scene units, full frame; a window's shape does not count, but that of the first
+        view."""
         focal_mm = camera.fy / camera.height * self.home.camera.height / self.home.camera.width * SENSOR
         return math.inf if radius == 0 else focal_mm / (2 * radius * 1000 * self.unit)
 
@@ -99,7 +100,8 @@ def fitted(camera: Camera, aspect: float, longest: int) -> Camera:
 
 
 def camera_of(position: np.ndarray, wxyz: np.ndarray, fov: float, size: tuple[int, int]) -> Camera:
-    """The camera of a browser (OpenCV axes, vertical field of view in radians) in a picture of `size` (width, height)."""
+    """The camera of a browser (OpenCV axes, vertical field of view in radians) in a picture of `size` (width,
+    height)."""
     pose = np.concatenate([matrix(wxyz) * [1, -1, -1], np.asarray(position, float)[:, None]], axis=1)
     focal = 0.5 * size[1] / math.tan(fov / 2)
     return Camera(pose, focal, focal, size[0] / 2, size[1] / 2, *size)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dofnerf.camera import Camera
-from dofnerf.pictures.files import to_bytes
-from dofnerf.render.splats.model import SplatModel
+from dofnerf.files.pictures import to_bytes
+from dofnerf.models.splat.model import SplatModel
 from dofnerf.studio.viewer.darkroom import LAYERS, Clock, Drawn, draw, glance, photograph, smaller
 from dofnerf.studio.viewer.look import Look, eased, from_json
 from dofnerf.studio.viewer.panel import Panel
@@ -43,7 +43,9 @@ class Visitor:
     def enter(self) -> None:
         """Place the camera where it was when this browser was here last, or at the start; begin to answer."""
         try:
-            kept = from_json(self.client.local_storage.get_item(self.stage.key, timeout=5.0), self.stage.widest, self.photos)
+            kept = from_json(
+                self.client.local_storage.get_item(self.stage.key, timeout=5.0), self.stage.widest, self.photos
+            )
         except (RuntimeError, TimeoutError):
             kept = None
         if kept is None:
@@ -169,7 +171,9 @@ class Visitor:
             self.turning.learn(drawn.camera, time.monotonic() - begun)
             self._send(drawn, picture, look)
         else:
-            small = camera.resized(*(max(8, side // self.walking.divisor(camera)) for side in (camera.width, camera.height)))
+            small = camera.resized(
+                *(max(8, side // self.walking.divisor(camera)) for side in (camera.width, camera.height))
+            )
             begun = time.monotonic()
             drawn, picture = glance(model, small, look, light)
             self.walking.learn(small, time.monotonic() - begun)
@@ -229,7 +233,9 @@ def side_by_side(picture: np.ndarray, photo: np.ndarray, aspect: float) -> np.nd
     if picture.shape != photo.shape:
         from PIL import Image
 
-        picture = np.asarray(Image.fromarray(to_bytes(picture)).resize((width, height), Image.Resampling.BILINEAR)) / 255
+        picture = (
+            np.asarray(Image.fromarray(to_bytes(picture)).resize((width, height), Image.Resampling.BILINEAR)) / 255
+        )
     pane = max(width, round(height * aspect / 2)), max(height, round(2 * width / aspect))
     sheet = np.full((pane[1], 2 * pane[0], 3), 0.08, np.float32)
     for left, image in ((0, picture), (pane[0], photo)):
@@ -239,7 +245,8 @@ def side_by_side(picture: np.ndarray, photo: np.ndarray, aspect: float) -> np.nd
 
 
 def to_pane(x: float, y: float, aspect: float, shape: float) -> tuple[float, float]:
-    """A place in the window → in the left picture of `side_by_side`, whose width : height is `shape`; beyond 0 … 1: outside."""
+    """A place in the window → in the left picture of `side_by_side`, whose width : height is `shape`; beyond 0 … 1:
+    outside."""
     pane = aspect / 2
     across, along = (1.0, shape / pane) if pane < shape else (pane / shape, 1.0)  # pane in pictures
     return (2 * x - 0.5) * across + 0.5, (y - 0.5) * along + 0.5

@@ -1,8 +1,8 @@
 """The contract between the trainer and a field: how a model of some kind begins, loads and learns.
 
-The trainer knows stages, lens, checkpoints and runs. A `Method` makes a `render.Model` and the `Steps` by which it learns, and
-says at which rates; the trainer asks for nothing else. So a field need not be volumetric, nor keep the number of parameters
-that it began with.
+The trainer knows stages, lens, checkpoints and runs. A `Method` makes a `render.Model` and the `Steps` by which it
+learns, and says at which rates; the trainer asks for nothing else. So a field need not be volumetric, nor keep the
+number of parameters that it began with.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dofnerf.models import Model
 from dofnerf.optics import LearnedLens
-from dofnerf.render import Model
 from dofnerf.scenes import Scene
 from dofnerf.train.config import Stage, TrainConfig
 from dofnerf.train.data import TrainingData
@@ -28,11 +28,11 @@ class NotFinite(ArithmeticError):
 
 
 class Outcome(NamedTuple):
-    """A step's `loss`, the mean squared `error` of its pixels (a scalar tensor), how many `rays`, and `photos` whose lens it
-    saw (None: no lens).
+    """A step's `loss`, the mean squared `error` of its pixels (a scalar tensor), how many `rays`, and `photos` whose
+    lens it saw (None: no lens).
 
-    Of several processes each returns its share: losses and errors add up to those of the batch, and so do rays; `photos` are
-    those of the whole batch.
+    Of several processes each returns its share: losses and errors add up to those of the batch, and so do rays;
+    `photos` are those of the whole batch.
     """
 
     loss: Tensor
@@ -51,8 +51,9 @@ class Group(NamedTuple):
 
 
 class Steps(ABC):
-    """Learning on one scene, step by step. `in_focus` (M, h, w) of 0 and 1, if set, tells where photos are in focus (h, w: any
-    size). All that must outlive a checkpoint belongs into the model's state, as a buffer if it does not learn."""
+    """Learning on one scene, step by step. `in_focus` (M, h, w) of 0 and 1, if set, tells where photos are in focus (h,
+    w: any size). All that must outlive a checkpoint belongs into the model's state, as a buffer if it does not
+    learn."""
 
     in_focus: Tensor | None = None
 
@@ -71,13 +72,14 @@ class Steps(ABC):
     def after(self, step: int, generator: torch.Generator, adam: torch.optim.Adam) -> None:  # noqa: B027
         """Called when the step has moved everything; its gradients are still there.
 
-        Here a model may grow: whoever puts other parameters in place of the model's puts them into the same group of `adam`
-        too, and their moments into `adam.state`.
+        Here a model may grow: whoever puts other parameters in place of the model's puts them into the same group of
+        `adam` too, and their moments into `adam.state`.
         """
 
 
 class Method(ABC):
-    """How the trainer knows a field: its `name` for --field and the dataclass `config` that is `TrainConfig.field_config`.
+    """How the trainer knows a field: its `name` for --field and the dataclass `config` that is
+    `TrainConfig.field_config`.
 
     `divides` says that its steps share a batch out among their `workers`.
     """
@@ -96,11 +98,13 @@ class Method(ABC):
 
     @abstractmethod
     def like(self, config: TrainConfig, setting: Setting, shapes: Mapping[str, torch.Size]) -> Model:
-        """A model to load a checkpoint into, whose state has these `shapes` by name; only their lengths are free, what else
-        they say is not to be trusted. Also called on the meta device, to compare before memory is spent."""
+        """A model to load a checkpoint into, whose state has these `shapes` by name; only their lengths are free, what
+        else they say is not to be trusted. Also called on the meta device, to compare before memory is spent."""
 
     @abstractmethod
-    def steps(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers) -> Steps:
+    def steps(
+        self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers
+    ) -> Steps:
         """How the model learns."""
 
     def groups(self, model: Model, config: TrainConfig) -> list[Group]:

@@ -1,9 +1,10 @@
-"""Growth with a fixed number of Gaussians: those that hardly show move to where the error is (after Kheradmand et al. 2024).
+"""Growth with a fixed number of Gaussians: those that hardly show move to where the error is (after Kheradmand et al.
+2024).
 
-Idle are the faint, and those that are worth less than a fraction of a pixel in the photos: hidden, or too small. A Gaussian's
-blame is the squared error of the pixels that it colours, each by its share, from photos in which it is in focus:
-blurred photos say little about where detail is missing. A Gaussian that is to be doubled splits: both halves get the opacity
-that together lets as much light through as before, and the new one a place drawn from the old one's shape.
+Idle are the faint, and those that are worth less than a fraction of a pixel in the photos: hidden, or too small. A
+Gaussian's blame is the squared error of the pixels that it colours, each by its share, from photos in which it is in
+focus: blurred photos say little about where detail is missing. A Gaussian that is to be doubled splits: both halves get
+the opacity that together lets as much light through as before, and the new one a place drawn from the old one's shape.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dofnerf.render.splats.reference import rotation_matrices
+from dofnerf.models.splat.raster.reference import rotation_matrices
 
 if TYPE_CHECKING:
-    from dofnerf.render.splats.model import SplatModel
+    from dofnerf.models.splat.model import SplatModel
 
 _FAINT = 0.02  # opacity below which a Gaussian is as good as gone
 _IDLE = 0.2  # pixels of a photo, on average, below which it is not worth its place
@@ -33,7 +34,8 @@ class Growth:
     look: int = 4
 
     def looks(self, step: int) -> bool:
-        """Whether this step's error is to be remembered: in the steps since the last move, or that long before the first."""
+        """Whether this step's error is to be remembered: in the steps since the last move, or that long before the
+        first."""
         return step % self.look == 0 and self.due(step - step % self.every + self.every - 1)
 
     def due(self, step: int) -> bool:

@@ -1,8 +1,8 @@
 """Splats: 3D Gaussians that begin on the scene's points, learn from whole photos, and move to where the error is.
 
-A step draws one photo whole, through that photo's lens, each Gaussian blurred by its own depth. The stages mean: *pinhole*,
-sharp; *patches*, the lens; *lens rays*, the lens in a few parts, whose views are averaged: nearer to a real lens at the rims of
-what is out of focus, and a disc's blur rather than a bell's.
+A step draws one photo whole, through that photo's lens, each Gaussian blurred by its own depth. The stages mean:
+*pinhole*, sharp; *patches*, the lens; *lens rays*, the lens in a few parts, whose views are averaged: nearer to a real
+lens at the rims of what is out of focus, and a disc's blur rather than a bell's.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from dofnerf.models import Model, ViewLens
+from dofnerf.models.splat.model import Blur, SplatModel, begin_splats
+from dofnerf.models.splat.start import starting_points
 from dofnerf.optics import LearnedLens
-from dofnerf.render import Model, ViewLens
-from dofnerf.render.splats.model import Blur, SplatModel, begin_splats
 from dofnerf.scenes import Scene
-from dofnerf.scenes.start import starting_points
 from dofnerf.train.config import LensLearningConfig, RatesConfig, Stage, StepsConfig, TrainConfig
 from dofnerf.train.data import TrainingData, missed
 from dofnerf.train.lens_search import BLURS
@@ -42,11 +42,11 @@ class SplatConfig:
     blur: Blur = "gaussian"
     """Each Gaussian blurred by its own depth, or the picture scattered by its depth, as the paper does."""
     detail: float = 1.0
-    """Weight of the squared differences between neighbouring pixels' errors, in photos that have a lens: what blur hides learns
-    slowest."""
+    """Weight of the squared differences between neighbouring pixels' errors, in photos that have a lens: what blur
+    hides learns slowest."""
     edges: float = 0.0
-    """Price of edges in the sharp picture of a photo whose lens is seen in parts: few strong ones, not many weak ones (see
-    `price_of_edges`)."""
+    """Price of edges in the sharp picture of a photo whose lens is seen in parts: few strong ones, not many weak ones
+    (see `price_of_edges`)."""
     grow: bool = True
     """Move Gaussians that are hardly seen to where the error is."""
     place_rate: float = 0.1
@@ -125,8 +125,8 @@ class SplatSteps(Steps):
 
 
 def price_of_edges(image: Tensor) -> Tensor:
-    """The mean of |∇|^0.4 over a picture (H, W, 3), all colours together: what pictures of things are like, whose gradients are
-    small almost everywhere and large at a few places. Softened below 0.01, and blind above white."""
+    """The mean of |∇|^0.4 over a picture (H, W, 3), all colours together: what pictures of things are like, whose
+    gradients are small almost everywhere and large at a few places. Softened below 0.01, and blind above white."""
     seen = image.clamp(max=1.0)
     across, down = seen[:-1].diff(dim=1), seen[:, :-1].diff(dim=0)
     return ((across.square() + down.square()).sum(-1) + _SOFT**2).pow(_POWER / 2).mean()
@@ -138,9 +138,13 @@ class SplatMethod(Method):
     name, config = "splat", SplatConfig
 
     def preset(self, name: str) -> TrainConfig:
-        lens = LensLearningConfig(lens_rate=0.12, together=0.004, refits=(0.1,), refit_all=False, in_focus=0.0, max_radius=48.0)
+        lens = LensLearningConfig(
+            lens_rate=0.12, together=0.004, refits=(0.1,), refit_all=False, in_focus=0.0, max_radius=48.0
+        )
         steps = StepsConfig(160, 440, 640, lens_points=8)
-        config = TrainConfig(self.name, name, 0, steps, lens, RatesConfig(decay=0.1), field_config=SplatConfig(edges=1e-3))
+        config = TrainConfig(
+            self.name, name, 0, steps, lens, RatesConfig(decay=0.1), field_config=SplatConfig(edges=1e-3)
+        )
         if name == "paper":
             raise ValueError("the preset paper is of the fields nerf and dsnerf: splats are not the paper's")
         if name == "best":
@@ -162,10 +166,17 @@ class SplatMethod(Method):
         assert isinstance(own, SplatConfig)
         count = shapes["means"][0]
         return begin_splats(
-            torch.zeros(count, 3), torch.zeros(count, 3), torch.ones(count), own.degree, config.lens.light, len(setting.photos)
+            torch.zeros(count, 3),
+            torch.zeros(count, 3),
+            torch.ones(count),
+            own.degree,
+            config.lens.light,
+            len(setting.photos),
         )
 
-    def steps(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers) -> Steps:
+    def steps(
+        self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers
+    ) -> Steps:
         return SplatSteps(data, model, lens, config, workers)
 
     def groups(self, model: Model, config: TrainConfig) -> list[Group]:

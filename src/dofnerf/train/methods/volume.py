@@ -1,4 +1,4 @@
-"""Volumetric fields, all alike: every kind of `dofnerf.fields` in a `VolumeModel`, learned ray by ray."""
+"""Volumetric fields, all alike: every kind of `dofnerf.models.volume.fields` in a `VolumeModel`, learned ray by ray."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import torch
 
-from dofnerf.fields import FieldKind, kinds
+from dofnerf.models import Model, SamplingConfig, VolumeModel
+from dofnerf.models.volume.fields import FieldKind, kinds
 from dofnerf.optics import LearnedLens
-from dofnerf.render import Model, SamplingConfig, VolumeModel
 from dofnerf.scenes import Scene
 from dofnerf.train.config import LensLearningConfig, RatesConfig, StepsConfig, TrainConfig
 from dofnerf.train.data import TrainingData
@@ -57,7 +57,9 @@ class VolumeMethod(Method):
     def like(self, config: TrainConfig, setting: Setting, shapes: Mapping[str, torch.Size]) -> Model:
         return VolumeModel(self.kind, config.field_config, setting.space, config.sampling)
 
-    def steps(self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers) -> Steps:
+    def steps(
+        self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers
+    ) -> Steps:
         assert isinstance(model, VolumeModel)
         return VolumeSteps(data, model, lens, config, workers)
 

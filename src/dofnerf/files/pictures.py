@@ -1,0 +1,258 @@
+"""Read and write single pictures.
+
+A picture in memory is a float32 array (H, W, 3), 0..1 in display space; EXR files hold linear light and come back as
+they are (see `is_linear`). A map (depth or disparity) is float32 (H, W). Every write goes to a temporary file beside
+the target and is renamed at the end, so an interrupted write never leaves half a file and never harms the one that was
+there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")  # of cameras
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".exr")
+# Depth and disparity maps are numbers, so only lossless formats are read.
+MAP_SUFFIXES = (".png", ".tif", ".tiff", ".exr", ".npy")
+_HUSH = threading.Lock()  # one thread at a time may turn the terminal off
+_LIMIT = threading.Lock()  # and one change Pillow's limit
+
+
+def is_linear(path: Path | str) -> bool:
+    """Whether the file holds linear light (EXR) rather than display values."""
+    return Path(path).suffix.lower() == ".exr"
+
+
+def read_image(path: Path | str, orient: bool = False) -> np.ndarray:
+    """One picture as float32 (H, W, 3). `orient` turns it as its EXIF tag says (poses from COLMAP assume it does
+    not)."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix == ".exr":
+        channels = _read_exr(path)
+        if not {"R", "G", "B"} <= channels.keys():
+            raise ValueError(
+                f"{path}: EXR without R, G and B channels (it has {', '.join(sorted(channels)) or 'none'})"
+            )
+        image = np.stack([channels[c] for c in "RGB"], axis=-1).astype(np.float32)
+    elif suffix in IMAGE_SUFFIXES:
+        with open_picture(path) as picture:
+            if orient:
+                picture = ImageOps.exif_transpose(picture)
+            if picture.mode.startswith(("I", "F")):  # 16-bit and float greyscale: Pillow's convert would clip
+                grey = np.asarray(picture).astype(np.float32)
+                image = np.repeat(grey[..., None] / (65535.0 if picture.mode.startswith("I") else 1.0), 3, axis=-1)
+            else:
+                image = np.asarray(picture.convert("RGB"), dtype=np.float32) / 255.0
+    else:
+        raise ValueError(f"{path}: unknown picture type {suffix or '(none)'}; use one of {' '.join(IMAGE_SUFFIXES)}")
+    if not np.isfinite(image).all():
+        raise ValueError(f"{path}: the picture holds NaN or infinity")
+    return image
+
+
+def image_size(path: Path | str) -> tuple[int, int]:
+    """(width, height) from the header alone."""
+    if is_linear(path):
+        return read_image(path).shape[1::-1]
+    with open_picture(Path(path), load=False) as picture:
+        return picture.size
+
+
+def read_map(path: Path | str) -> tuple[np.ndarray, float]:
+    """A depth or disparity map as float32 (H, W), and the value of a full-scale pixel (255, 65535; 1 for float
+    files)."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        try:
+            array = np.load(path, allow_pickle=False)
+        except FileNotFoundError:
+            raise
+        except (ValueError, EOFError, OSError, MemoryError) as error:
+            raise ValueError(f"{path}: not a readable .npy array ({_line(error)})") from None
+        if array.dtype.kind not in "fiu":
+            raise ValueError(f"{path}: expected numbers, found {array.dtype}")
+        full = 1.0
+    elif suffix == ".exr":
+        channels = _read_exr(path)
+        wanted = ["Z", "depth.Z", "Y", "V", "R", *(channels if len(channels) == 1 else ())]
+        name = next((c for c in wanted if c in channels), None)
+        if name is None:
+            raise ValueError(f"{path}: EXR without a Z, Y or R channel (it has {', '.join(sorted(channels))})")
+        array, full = channels[name], 1.0
+    elif suffix in MAP_SUFFIXES:
+        with open_picture(path) as picture:
+            if picture.mode in ("RGB", "RGBA", "P", "LA"):
+                picture = picture.convert("RGB")
+                bands = np.asarray(picture)
+                if (bands != bands[..., :1]).any():
+                    raise ValueError(f"{path}: a colour picture, not a depth or disparity map (save it as greyscale)")
+                array = bands[..., 0]
+            else:
+                array = np.asarray(picture)
+            full = {"u": 65535.0 if array.dtype.itemsize > 1 else 255.0, "i": 65535.0, "b": 1.0}.get(
+                array.dtype.kind, 1.0
+            )
+    else:
+        raise ValueError(f"{path}: unknown map type {suffix or '(none)'}; use one of {' '.join(MAP_SUFFIXES)}")
+    if array.ndim == 3 and 1 in (array.shape[0], array.shape[2]):
+        array = array[0] if array.shape[0] == 1 else array[..., 0]
+    if array.ndim != 2:
+        raise ValueError(f"{path}: expected one value per pixel, found shape {array.shape}")
+    with np.errstate(over="ignore"):  # caught below
+        values = array.astype(np.float32)
+    if (np.isinf(values) & np.isfinite(array)).any():
+        row, column = np.argwhere(np.isinf(values) & np.isfinite(array))[0]
+        raise ValueError(f"{path}: {array[row, column]:g} at column {column}, row {row} is out of any range")
+    return values, full
+
+
+def write_image(path: Path | str, image: np.ndarray) -> None:
+    """Write display values (H, W, 3) float 0..1 or uint8 as 8-bit PNG/JPEG/…, or linear float as EXR, by the suffix."""
+    path = Path(path)
+    if is_linear(path):
+        write_exr(path, {c: image[..., i] for i, c in enumerate("RGB")})
+        return
+    with atomic(path) as temporary:
+        options: dict[str, Any] = {"quality": 95, "subsampling": 0} if path.suffix.lower() in (".jpg", ".jpeg") else {}
+        Image.fromarray(to_bytes(image)).save(temporary, **options)
+
+
+def write_map(path: Path | str, values: np.ndarray) -> None:
+    """Write float32 (H, W) as .npy or .exr (channel Z)."""
+    path = Path(path)
+    if is_linear(path):
+        write_exr(path, {"Z": values})
+    elif path.suffix.lower() == ".npy":
+        with atomic(path) as temporary:
+            np.save(temporary, values.astype(np.float32), allow_pickle=False)
+    else:
+        raise ValueError(f"{path}: a map is written as .npy or .exr, not {path.suffix}")
+
+
+def write_exr(path: Path | str, channels: dict[str, np.ndarray]) -> None:
+    """Write named float32 channels (H, W) as one EXR."""
+    import OpenEXR
+
+    with atomic(Path(path)) as temporary:
+        header = {"compression": OpenEXR.ZIP_COMPRESSION, "type": OpenEXR.scanlineimage}
+        data = {name: np.ascontiguousarray(values, dtype=np.float32) for name, values in channels.items()}
+        OpenEXR.File(header, data).write(str(temporary))
+
+
+def write_json(path: Path | str, value: Any) -> None:
+    """Write readable JSON."""
+    with atomic(Path(path)) as temporary:
+        temporary.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def to_bytes(image: np.ndarray) -> np.ndarray:
+    """Display floats 0..1 → rounded uint8; uint8 passes through."""
+    if image.dtype == np.uint8:
+        return image
+    return (np.clip(image, 0.0, 1.0) * 255.0 + 0.5).astype(np.uint8)
+
+
+@contextlib.contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` (same suffix) that becomes `path` if the block ends well, and vanishes if not."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def open_picture(path: Path, load: bool = True, most: int | None = None) -> Iterator[Image.Image]:
+    """Pillow's image, decoded; every way a file can be bad becomes one line. `most` pixels instead of Pillow's own
+    limit."""
+    try:
+        with _allowing(most), warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            picture = Image.open(path)
+            if load:
+                picture.load()
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except UnidentifiedImageError:
+        raise ValueError(f"{path}: not a picture that can be read (corrupt, empty or of another type)") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        if most is not None:
+            raise ValueError(f"{path}: too large (above {most / 1e6:g} megapixels)") from None
+        raise ValueError(f"{path}: the header claims an absurd picture size; the file is corrupt or hostile") from None
+    except Exception as error:
+        raise ValueError(f"{path}: the picture is truncated or corrupt ({_line(error)})") from None
+    with picture:
+        yield picture
+
+
+@contextlib.contextmanager
+def _allowing(most: int | None) -> Iterator[None]:
+    """Pillow takes pictures of up to `most` pixels meanwhile; its limit is the process's, so one thread at a time."""
+    if most is None:
+        yield
+        return
+    with _LIMIT:
+        kept, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, most
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = kept
+
+
+def _read_exr(path: Path) -> dict[str, np.ndarray]:
+    import OpenEXR
+
+    with open(path, "rb") as file:  # OpenEXR's own message for a missing file does not name it
+        if file.read(4) != b"\x76\x2f\x31\x01":
+            raise ValueError(f"{path}: not an EXR file")
+    try:
+        with _hushed(), OpenEXR.File(str(path), separate_channels=True) as file:
+            return {name: np.asarray(channel.pixels) for name, channel in file.channels().items()}
+    except Exception as error:
+        raise ValueError(f"{path}: the EXR is truncated or corrupt ({_line(error)})") from None
+
+
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """Nothing reaches the terminal meanwhile: the EXR library prints lines of its own about a broken file, to both
+    streams."""
+    with _HUSH, open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        kept = os.dup(2)
+        try:
+            os.dup2(nowhere.fileno(), 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

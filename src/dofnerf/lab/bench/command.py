@@ -1,0 +1,169 @@
+"""`dofnerf bench NAME`: one of the paper's experiments, on scenes of your own or the one in the package."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import signal
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from dofnerf.evaluate.command import LpipsConfig
+from dofnerf.files.outputs import check_folder
+from dofnerf.lab.bench.cell import Cell, SceneChoice
+from dofnerf.lab.bench.choice import Choice, Experiment
+from dofnerf.lab.bench.conclusions import MARKDOWN, Conclusions, Sketch, markdown_table, write_conclusions
+from dofnerf.lab.bench.engines import as_by_ctrl_c, engine, handled
+from dofnerf.lab.bench.experiments import EXPERIMENTS
+from dofnerf.lab.bench.schedule import Outcomes, already_done, announce, work_off
+from dofnerf.scenes import PACKAGED
+from dofnerf.train.methods import methods
+from dofnerf.train.presets import check_share
+
+Name = Literal["shallow", "dsnerf", "sharp", "ablation", "lens", "volume", "cost", "design"]
+
+
+@dataclass(frozen=True)
+class BenchConfig:
+    """Run one of the paper's experiments and write its table, with the paper's numbers where the scene is the paper's.
+
+    NAME is one of:
+      shallow   pinhole twin, ours and sharp oracle on blurred photos (Tables 1, 2), and the share of the gap closed
+      dsnerf    the same with depth supervision (Table 3)
+      sharp     all-in-focus photos: does it harm to look for a lens? (Table 4)
+      ablation  learn the aperture, the focus, both, or no lens (Table 5)
+      lens      the lens found for every photo, for two patterns of photos (Fig. 9)
+      volume    how light is spread over the samples of 1024 rays (Fig. 3)
+      cost      training and rendering time against the pinhole twin (appendix)
+      design    what each choice beyond the paper is worth
+
+    It says how long it will take, roughly. Stopped and run again, it goes on where it was; what is done is never done
+    again.
+
+    For example:
+      dofnerf bench shallow
+      dofnerf bench shallow --scenes demo fern-blurred room-blurred --field splat hash --jobs 2 --out bench/all
+      dofnerf bench ablation --size 168 --steps 0.3
+      dofnerf bench design --field hash --ray auto --jobs 16
+    """
+
+    name: Annotated[tyro.conf.Positional[Name], tyro.conf.arg(metavar="NAME")]
+    """Which experiment."""
+    scenes: tuple[str, ...] = (PACKAGED,)
+    """Folders of scenes; demo is the one in the package. Blurred ones come from `dofnerf synth`."""
+    field: Annotated[
+        tuple[str, ...] | None, tyro.conf.arg(help_behavior_hint="(default: the experiment's; mostly splat)")
+    ] = None
+    """Fields: splat, hash, nerf, dsnerf."""
+    preset: Literal["fast", "best", "paper"] = "fast"
+    """Whose settings all runs have."""
+    steps: float = 1.0
+    """Share of the preset's steps: less is quicker, and worse."""
+    size: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: as they are)")] = None
+    """Width of the photos in pixels; they are shrunk to it."""
+    seeds: tuple[int, ...] = (0,)
+    """Seeds: every run is made with each, tables have the means."""
+    jobs: int = 1
+    """Cells at once: processes of this machine, or with --ray tasks of the cluster."""
+    ray: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="(default: no cluster)")] = None
+    """Work on a Ray cluster: its address, auto for the one that this machine belongs to, local for a new one here. All
+    its machines must see the folders of the scenes and of --out."""
+    out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: bench/NAME)")] = None
+    """The folder to write into: results.md, pictures, and a folder for each cell."""
+    lpips: LpipsConfig = dataclasses.field(default_factory=LpipsConfig)
+
+    def check(self) -> None:
+        """Refuse what could not work, before anything is made."""
+        check_folder("--out", self.folder)
+        check_share(self.steps)
+        if self.jobs < 1:
+            raise ValueError(f"--jobs must be 1 or more, found {self.jobs}")
+        for flag, values in (("--scenes", self.scenes), ("--seeds", self.seeds)):
+            if not values:
+                raise ValueError(f"{flag} names none")
+        unknown = [one for one in self.field or () if one not in methods()]
+        if unknown:
+            raise ValueError(f"--field {unknown[0]}: there is no such field; there are {', '.join(methods())}")
+
+    @property
+    def folder(self) -> Path:
+        return self.out or Path("bench") / self.name
+
+
+def run(config: BenchConfig) -> Conclusions:
+    """Do the experiment; returns what it concludes."""
+    config.check()
+    lpips = config.lpips.resolved()
+    experiment, out = EXPERIMENTS[config.name], config.folder
+    choice = choose(config, experiment)
+    cells = experiment.plan(choice)
+    done = already_done(cells, out, lpips)
+    print(f"bench    {experiment.name}: {experiment.about}")
+    pixels = {cell.key: _pixels(choice, cell) for cell in cells}
+    announce(cells, done, pixels, config.jobs)
+    if len(done.found) < len(cells):
+        with handled(signal.SIGTERM, as_by_ctrl_c):
+            work_off(cells, out, done, engine(out, lpips, config.jobs, config.ray), pixels)
+    concluded = conclude(config, choice, cells, done)
+    for table in concluded.tables:
+        print(f"\n{table.title}\n\n{markdown_table(table)}")
+        print("".join(f"\n{note}" for note in table.notes))
+    print(f"\nwrote    {out / MARKDOWN}; `dofnerf report {out}` makes a page of it")
+    if done.failed:
+        key, words = next(iter(done.failed.items()))
+        raise ValueError(
+            f"{len(done.failed)} of {len(cells)} cells failed; {key}: {words}; the others are done, run it again for these"
+        )
+    return concluded
+
+
+def choose(config: BenchConfig, experiment: Experiment) -> Choice:
+    """What the flags say, with the scenes loaded."""
+    fields = tuple(dict.fromkeys(config.field or experiment.fields))
+    wrong = [one for one in fields if experiment.limited and one not in experiment.limited]
+    if wrong:
+        raise ValueError(f"--field {wrong[0]}: the experiment {experiment.name} is for {', '.join(experiment.limited)}")
+    chosen = []
+    for given in config.scenes:
+        packaged = given == PACKAGED and not Path(given).exists()
+        path = PACKAGED if packaged else str(Path(given).resolve())
+        chosen.append(SceneChoice(path, config.size, sharp_photos=experiment.sharp_photos))
+    twice = [name for name, count in Counter(one.name for one in dict.fromkeys(chosen)).items() if count > 1]
+    if twice:
+        raise ValueError(f"--scenes: two are called {twice[0]}; give them folders of different names")
+    loaded = {one: replace(one, validation=experiment.validation).load() for one in chosen}
+    for one, scene in loaded.items():
+        if not scene.test:
+            raise ValueError(f"{one.path}: no view is held out, so there is nothing to compare")
+    return Choice(tuple(loaded), loaded, fields, config.preset, config.steps, tuple(dict.fromkeys(config.seeds)))
+
+
+def conclude(config: BenchConfig, choice: Choice, cells: list[Cell], done: Outcomes) -> Conclusions:
+    """Make tables and figures, and write them."""
+    experiment, sketch = EXPERIMENTS[config.name], Sketch(config.folder)
+    experiment.conclude(choice, cells, done, sketch)
+    failed = tuple(f"{key}: {words}" for key, words in done.failed.items())
+    parts = tuple(sketch.tables), tuple(sketch.figures), sketch.slider
+    found = Conclusions(experiment.name, command_line(config), experiment.about, *parts, failed)
+    write_conclusions(found, config.folder)
+    return found
+
+
+def command_line(config: BenchConfig) -> str:
+    """The command that gives the same, without what only changes where and how fast."""
+    words = ["dofnerf", "bench", config.name]
+    plain = BenchConfig(config.name)
+    for flag in ("scenes", "field", "preset", "steps", "size", "seeds"):
+        value = getattr(config, flag)
+        if value != getattr(plain, flag):
+            words += [f"--{flag}", *map(str, value if isinstance(value, tuple) else (value,))]
+    return shlex.join(words)
+
+
+def _pixels(choice: Choice, cell: Cell) -> int:
+    width, height = next(scene.size for one, scene in choice.loaded.items() if one.path == cell.scene.path)
+    return width * height

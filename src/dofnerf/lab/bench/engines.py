@@ -1,0 +1,215 @@
+"""Who does the cells: this process, a pool of processes on this machine, or the workers of a Ray cluster.
+
+An engine is given cells while it has room, and hands each back when it is done, with the words of what went wrong, if
+anything. A worker that is lost (killed, out of memory, its machine gone) costs its cell and nothing else: cells keep
+checkpoints and findings in their folders, which all workers must see.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+from dofnerf.evaluate.command import LpipsConfig
+from dofnerf.lab.bench.cell import Cell
+from dofnerf.lab.bench.work import do_cell
+
+LOST = "its worker was lost"
+_PATIENCE = 30.0  # seconds that interrupted workers have for a last checkpoint
+
+
+class Engine(Protocol):
+    """`slots` cells at once. `end` comes last, `interrupted` or not."""
+
+    slots: int
+
+    def begin(self, cell: Cell) -> None: ...
+
+    def next(self) -> tuple[Cell, str]:
+        """Waits for a cell → that cell, and what went wrong, or nothing."""
+        ...
+
+    def end(self, interrupted: bool) -> None: ...
+
+
+def attempt(cell: Cell, out: Path, lpips: LpipsConfig, threads: int | None) -> str:
+    """Do a cell; what a person should know of a failure comes back as words."""
+    try:
+        do_cell(cell, out, lpips, threads)
+    except (ValueError, OSError, MemoryError) as error:
+        return " ".join(str(error).split()) or type(error).__name__
+    except Exception as error:  # whatever it is, the other cells are none the worse for it
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return ""
+
+
+class Here:
+    """This process, one after the other."""
+
+    slots = 1
+
+    def __init__(self, out: Path, lpips: LpipsConfig) -> None:
+        self.out, self.lpips = out, lpips
+        self.cell: Cell | None = None
+
+    def begin(self, cell: Cell) -> None:
+        self.cell = cell
+
+    def next(self) -> tuple[Cell, str]:
+        cell, self.cell = self.cell, None
+        assert cell is not None
+        return cell, attempt(cell, self.out, self.lpips, None)
+
+    def end(self, interrupted: bool) -> None:
+        pass
+
+
+class Processes:
+    """A new process for each cell, `jobs` at once, which share the cores."""
+
+    def __init__(self, out: Path, lpips: LpipsConfig, jobs: int) -> None:
+        self.out, self.lpips, self.slots = out, lpips, jobs
+        self.threads = max(1, len(os.sched_getaffinity(0)) // jobs) if hasattr(os, "sched_getaffinity") else 1
+        self.context = multiprocessing.get_context("spawn")
+        self.running: dict[Connection, tuple[BaseProcess, Cell]] = {}
+
+    def begin(self, cell: Cell) -> None:
+        mine, theirs = self.context.Pipe(duplex=False)
+        process = self.context.Process(
+            target=_child, args=(theirs, cell, self.out, self.lpips, self.threads), daemon=True
+        )
+        with handled(signal.SIGINT, signal.SIG_IGN):  # it does not hear Ctrl-C: we do, and tell it once
+            process.start()
+        theirs.close()
+        self.running[mine] = process, cell
+
+    def next(self) -> tuple[Cell, str]:
+        ready = wait(list(self.running))[0]
+        assert isinstance(ready, Connection)
+        process, cell = self.running.pop(ready)
+        try:
+            words = ready.recv()
+        except EOFError:
+            words = ""
+            process.join()
+            if process.exitcode:
+                words = (
+                    f"{LOST} ({f'signal {-process.exitcode}' if process.exitcode < 0 else f'exit {process.exitcode}'})"
+                )
+        process.join()
+        ready.close()
+        return cell, words
+
+    def end(self, interrupted: bool) -> None:
+        """Ask the children to stop, who then write a checkpoint; whoever takes too long is stopped."""
+        for process, _ in self.running.values():
+            process.terminate()
+        until = time.monotonic() + (_PATIENCE if interrupted else 0)
+        for process, _ in self.running.values():
+            process.join(max(0.0, until - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+        self.running.clear()
+
+
+Handler = Callable[[int, Any], Any] | signal.Handlers
+
+
+@contextmanager
+def handled(number: signal.Signals, by: Handler) -> Iterator[None]:
+    """A signal is handled otherwise for a while, where that can be: in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(number, by)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def as_by_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """A polite end (SIGTERM) keeps what Ctrl-C keeps, also where Ctrl-C itself is ignored, as in a shell's
+    background."""
+    by_ctrl_c = signal.getsignal(signal.SIGINT)
+    if not callable(by_ctrl_c):
+        raise KeyboardInterrupt
+    by_ctrl_c(signal.SIGINT, frame)
+
+
+def _child(answer: Connection, cell: Cell, out: Path, lpips: LpipsConfig, threads: int) -> None:
+    """Do a cell in a process of its own, which stops with a checkpoint when told to, or when its parent is gone."""
+    if hasattr(os, "setsid"):
+        os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, as_by_ctrl_c)
+    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
+    try:
+        answer.send(attempt(cell, out, lpips, threads))
+    except KeyboardInterrupt:
+        with suppress(OSError):
+            answer.send("interrupted")
+
+
+def _follow(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Ray:
+    """The workers of a Ray cluster, or of one that is started on this machine (`address` "local")."""
+
+    def __init__(self, out: Path, lpips: LpipsConfig, jobs: int, address: str) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise ValueError("--ray needs the package ray: pip install 'dofnerf[ray]'") from None
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        self.ray, self.out, self.lpips, self.slots = ray, out.absolute(), lpips, jobs
+        local = address == "local"
+        quiet: dict[str, Any] = (
+            {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False} if local else {}
+        )
+        try:
+            ray.init(address=address, **({"num_cpus": jobs} | quiet if local else {"logging_level": "ERROR"}))
+        except (ConnectionError, ValueError, OSError) as error:
+            raise ValueError(f"--ray {address}: no cluster there ({' '.join(str(error).split())[:120]})") from None
+        remote: Callable[..., Any] = ray.remote(num_cpus=1, max_retries=0)
+        self.task = remote(attempt)
+        self.running: dict[Any, Cell] = {}
+
+    def begin(self, cell: Cell) -> None:
+        self.running[self.task.remote(cell, self.out, self.lpips, 1)] = cell
+
+    def next(self) -> tuple[Cell, str]:
+        (ready,), _ = self.ray.wait(list(self.running), num_returns=1)
+        cell = self.running.pop(ready)
+        try:
+            return cell, self.ray.get(ready)
+        except self.ray.exceptions.RayTaskError as error:
+            return cell, " ".join(str(error.cause or error).split())[-200:]
+        except self.ray.exceptions.RayError as error:
+            return cell, f"{LOST} ({type(error).__name__})"
+
+    def end(self, interrupted: bool) -> None:
+        self.running.clear()
+        self.ray.shutdown()
+
+
+def engine(out: Path, lpips: LpipsConfig, jobs: int, address: str | None) -> Engine:
+    """The one that was asked for."""
+    if address is not None:
+        return Ray(out, lpips, jobs, address)
+    return Here(out, lpips) if jobs == 1 else Processes(out, lpips, jobs)

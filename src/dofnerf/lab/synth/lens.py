@@ -1,0 +1,196 @@
+"""`synth lens`: scenes photographed through a true thin lens whose aperture and focus are known exactly.
+
+The folder that comes out has a `transforms.json` (OpenGL camera-to-world, pixel units) whose frames name a sharp photo
+(pinhole), the blurred photos, a depth map, and the lens of each blurred photo as {aperture, focus_depth}: the blur of a
+point at `depth` is a disc of radius `aperture * abs(1/focus_depth − 1/depth)` pixels, where aperture = focal length in
+pixels × lens radius in scene units. Photos are display values, linear light to the power 1/2.2 (`"light": 2.2`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from dofnerf.camera import Camera
+from dofnerf.files import write_image, write_json, write_map
+from dofnerf.lab.synth.folder import RECORD
+from dofnerf.lab.synth.layouts import LAYOUTS, make_layout
+from dofnerf.lab.synth.materials import Layout
+from dofnerf.lab.synth.raytrace import RayTracer
+from dofnerf.lab.synth.rig import handheld_views
+from dofnerf.scenes.making import claim, tracker
+
+DISPLAY_GAMMA = 2.2
+
+
+@dataclass(frozen=True)
+class LensSceneConfig:
+    """What to photograph, and how."""
+
+    layout: str = "tabletop"
+    """Which built-in place (see `dofnerf.lab.synth.layouts`)."""
+    views: int = 24
+    """How many camera positions."""
+    size: tuple[int, int] = (252, 168)
+    """Width and height in pixels."""
+    seed: int = 0
+    """Changes textures, irregularities, the camera path and (mixed) the lenses."""
+    mixed: bool = False
+    """Every photo its own random aperture and focus, instead of one near-focused and one far-focused photo per view."""
+    blur: float = 1.0
+    """How wide the lens is, against the layout's own (1 gives up to 8 pixels of blur at 252 pixels width)."""
+    samples: int = 256
+    """Light paths per pixel: noise falls with the square root, time grows in proportion."""
+    suffix: Literal[".png", ".jpg"] = ".png"
+    """Picture format."""
+    depth: bool = True
+    """Also write the true depth of every view."""
+    variant: str = "auto"
+    """Mitsuba's variant; auto takes llvm_ad_rgb where it works, else scalar_rgb."""
+
+    def check(self) -> None:
+        """Raise ValueError, in one line, on the first setting that cannot be."""
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"no layout called {self.layout!r}; use one of: {', '.join(LAYOUTS)}")
+        if not 1 <= self.views <= 10_000:
+            raise ValueError(f"views must be from 1 to 10000, not {self.views}")
+        if len(self.size) != 2 or not all(8 <= side <= 8192 for side in self.size):
+            raise ValueError(f"size must be (width, height) from 8 to 8192 pixels each, not {self.size}")
+        if not 1 <= self.samples <= 1_000_000:
+            raise ValueError(f"samples must be from 1 to 1000000, not {self.samples}")
+        if not (np.isfinite(self.blur) and self.blur > 0.0):
+            raise ValueError(f"blur must be a number above 0, not {self.blur}")
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, not {self.seed}")
+        if self.suffix not in (".png", ".jpg"):
+            raise ValueError(f"suffix must be .png or .jpg, not {self.suffix!r}")
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture to take: of view number `view`, kept as `path` in the scene folder; `lens` is None for a pinhole."""
+
+    view: int
+    kind: Literal["sharp", "near", "far", "photo"]
+    path: str
+    lens: tuple[float, float] | None
+    """(radius, focus depth), scene units."""
+
+
+def make_lens_scene(out: Path | str, config: LensSceneConfig | None = None, progress: bool = True) -> Path:
+    """Render the scene into the folder `out`, and return the path of its transforms.json.
+
+    Can be stopped at any time and started again: finished pictures are kept. A folder that holds another scene is
+    refused.
+    """
+    config = config or LensSceneConfig()
+    config.check()
+    out = Path(out)
+    layout = make_layout(config.layout, config.seed)
+    settings = asdict(config) | {"layout_digest": _digest(layout)}
+    settings.pop("variant")  # the same picture, but for noise
+    claim(out, RECORD, None, "dofnerf synth lens", settings)
+    cameras, shots = plan(config, layout)
+    tracer: RayTracer | None = None
+    steps: list[Shot | int] = [*shots, *range(len(cameras) if config.depth else 0)]
+    for step in tracker("photos", progress)(steps):
+        path = out / (step.path if isinstance(step, Shot) else _depth_path(step))
+        if path.exists():
+            continue
+        tracer = tracer or RayTracer(layout.parts, layout.sky, config.variant)
+        if isinstance(step, Shot):
+            write_image(path, take(tracer, cameras[step.view], step, config))
+        else:
+            write_map(path, np.minimum(tracer.depth(cameras[step]), layout.far))
+    target = out / "transforms.json"
+    write_json(target, describe(config, layout, cameras, shots))
+    return target
+
+
+def plan(config: LensSceneConfig, layout: Layout) -> tuple[list[Camera], list[Shot]]:
+    """Every view's camera, and every picture to take."""
+    cameras = handheld_views(layout, config.views, config.size, np.random.default_rng([config.seed, 2]))
+    rng = np.random.default_rng([config.seed, 3])
+    radius = layout.lens_radius * config.blur
+    shots = []
+    for view in range(config.views):
+        name = f"{view:03d}{config.suffix}"
+        shots.append(Shot(view, "sharp", f"sharp/{name}", None))
+        if config.mixed:
+            # Blur is linear in disparity, so focus is drawn evenly in disparity.
+            focus = 1.0 / rng.uniform(1.0 / layout.far_focus, 1.0 / layout.near_focus)
+            shots.append(Shot(view, "photo", f"photos/{name}", (radius * rng.uniform(0.4, 1.1), focus)))
+        else:
+            shots.append(Shot(view, "near", f"near/{name}", (radius, layout.near_focus)))
+            shots.append(Shot(view, "far", f"far/{name}", (radius, layout.far_focus)))
+    return cameras, shots
+
+
+def take(tracer: RayTracer, camera: Camera, shot: Shot, config: LensSceneConfig) -> np.ndarray:
+    """The picture of one shot in display space, (H, W, 3) float32 0..1."""
+    kind = ("sharp", "near", "far", "photo").index(shot.kind)
+    seed = np.random.SeedSequence([config.seed, shot.view, kind]).generate_state(1)[0]
+    linear = tracer.photo(camera, shot.lens, config.samples, int(seed))
+    return np.clip(linear, 0.0, 1.0) ** (1.0 / DISPLAY_GAMMA)
+
+
+def describe(config: LensSceneConfig, layout: Layout, cameras: list[Camera], shots: list[Shot]) -> dict[str, Any]:
+    """The contents of transforms.json."""
+    first = cameras[0]
+    frames: list[dict[str, Any]] = []
+    for view, camera in enumerate(cameras):
+        frame: dict[str, Any] = {
+            "file_path": "",
+            "transform_matrix": [*camera.camera_to_world.tolist(), [0.0, 0.0, 0.0, 1.0]],
+        }
+        for shot in shots:
+            if shot.view != view:
+                continue
+            prefix = "" if shot.kind == "photo" else f"{shot.kind}_"
+            frame[f"{prefix}file_path"] = shot.path
+            if shot.lens is not None:
+                frame[f"{prefix}lens"] = {"aperture": camera.fx * shot.lens[0], "focus_depth": shot.lens[1]}
+        if not config.mixed:  # the paper's alternating mix
+            frame["file_path"] = frame["far_file_path" if view % 2 else "near_file_path"]
+        if config.depth:
+            frame["depth_file_path"] = _depth_path(view)
+        frames.append(frame)
+    intrinsics = {
+        "fl_x": first.fx,
+        "fl_y": first.fy,
+        "cx": first.cx,
+        "cy": first.cy,
+        "w": first.width,
+        "h": first.height,
+    }
+    bounds = {"near": layout.near, "far": layout.far}
+    return {"camera_model": "PINHOLE", **intrinsics, **bounds, "light": DISPLAY_GAMMA, "frames": frames}
+
+
+def _depth_path(view: int) -> str:
+    return f"depth/{view:03d}.npy"
+
+
+def _digest(layout: Layout) -> str:
+    """Changes whenever any shape, texture or light of the layout does."""
+    digest = hashlib.sha256()
+    for part in layout.parts:
+        for array in (part.mesh.vertices, part.mesh.faces, part.mesh.uv, np.asarray(part.material.colour)):
+            digest.update(np.ascontiguousarray(array, dtype=np.float32).tobytes())
+        digest.update(f"{part.material.kind} {part.material.roughness}".encode())
+    digest.update(layout.sky.astype(np.float32).tobytes())
+    numbers = (
+        layout.eye,
+        layout.target,
+        layout.spread,
+        layout.near_focus,
+        layout.far_focus,
+        layout.lens_radius,
+        layout.field_of_view,
+    )
+    digest.update(repr(numbers).encode())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,187 @@
+"""A scene made of Gaussians, and the ways to put a lens before it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from dofnerf.camera import Camera
+from dofnerf.models.base import Model, View, ViewLens
+from dofnerf.models.splat.raster import (
+    CLASSIC,
+    Backend,
+    Drawn,
+    Gaussians,
+    Style,
+    draw,
+    from_colour,
+    project,
+    rasterise,
+    tally,
+    through,
+)
+from dofnerf.models.splat.sub_apertures import lens_parts
+from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
+from dofnerf.optics.layers import Layers
+from dofnerf.optics.light import Curve
+
+Blur = Literal["gaussian", "scatter"]
+_OPACITY = 0.5  # of Gaussians at the start
+_SIZE = 0.7  # of theirs, in distances to their neighbours
+_PARTS = 12  # of the lens, in a view of one layer: with fewer, the parts show in lights out of focus
+_SEEN, _FAINT = 0.5, 0.02  # alpha below which there is no depth that counts, and no thing
+
+
+class SplatModel(Model):
+    """Camera and lens in, picture out. Its parameters are those of `Gaussians`, the harmonics in two: `base`, and the
+    `directional` rest.
+
+    A sharp view blends in the light of `style`, a view through a lens in the light of that lens: the same for scenes
+    trained here, where aperture 0 is the sharp view. Gaussians of other tools, which blend display values
+    (`Style(light=1)`), look sharp as they do there, and get their blur in linear light all the same. `background` (3,),
+    display values, lies behind.
+
+    Beside it, what training keeps: `unit`, the median size at the start; `blamed` and `seen` (N,), see `blame`; `order`
+    of the photos.
+    """
+
+    background: Tensor
+    unit: Tensor
+    blamed: Tensor
+    seen: Tensor
+    order: Tensor
+
+    def __init__(
+        self, gaussians: Gaussians, style: Style = CLASSIC, background: Tensor | None = None, photos: int = 0
+    ) -> None:
+        super().__init__()
+        like, harmonics = gaussians.means.detach(), gaussians.harmonics
+        self.means, self.log_scales, self.rotations, self.opacity_logits, self.base, self.directional = (
+            nn.Parameter(tensor.detach().clone()) for tensor in (*gaussians[:4], harmonics[:, :1], harmonics[:, 1:])
+        )
+        self.style = style
+        self.register_buffer("background", like.new_zeros(3) if background is None else background.detach().clone())
+        size = gaussians.log_scales.detach().mean(-1).exp()
+        self.register_buffer("unit", size.median() if len(size) else like.new_ones(()))
+        self.register_buffer("blamed", like.new_zeros(len(like)))
+        self.register_buffer("seen", like.new_zeros(len(like)))
+        self.register_buffer("order", torch.zeros(photos, dtype=torch.long))
+
+    @property
+    def gaussians(self) -> Gaussians:
+        """The parameters."""
+        harmonics = torch.cat([self.base, self.directional], dim=1)
+        return Gaussians(self.means, self.log_scales, self.rotations, self.opacity_logits, harmonics)
+
+    @torch.no_grad()
+    def view(self, camera: Camera, lens: ViewLens | None = None) -> View:
+        """The picture that a camera takes; through a lens in the layers of depth that it asks for. Of one layer,
+        quicker and less exact: "gaussian", and "scatter" if the opening has blades."""
+        if lens is None:
+            return self.picture(camera)
+        if lens.layers > 1:
+            sharp, layers = self.layers(camera, lens.layers)
+            radius = lens.coc_radius(layers.disparity)
+            image = scatter_layers(layers.colour, layers.alpha, radius, lens.kernel, lens.light)
+        else:
+            image = self.picture(camera, lens, "scatter" if lens.kernel.blades else "gaussian", parts=_PARTS).image
+            sharp = self.picture(camera)
+        return View(image, sharp.disparity, sharp.alpha)
+
+    @torch.no_grad()
+    def layers(self, camera: Camera, count: int) -> tuple[View, Layers]:
+        """The Gaussians in `count` bins of equal steps in disparity, between the nearest and the farthest thing seen,
+        each bin drawn by itself: what is hidden in the view is drawn there too. Unblurred, the layers give the view
+        back."""
+        light = self.style.light
+        projected = project(self.gaussians, camera, style=self.style)
+        whole = rasterise(projected, camera.width, camera.height)
+        sharp = View(to_display(self._before_background(whole, light), light), whole.mean_disparity(), whole.alpha)
+        seen = sharp.disparity[sharp.alpha > _SEEN]
+        low, high = (float(seen.min()), float(seen.max())) if len(seen) else (0.0, 1.0)
+        step = max((high - low) / count, 1e-12)
+        bins = ((1 / projected.depth.clamp(min=1e-6) - low) / step).floor().clamp(0, count - 1)
+        parts = (projected._replace(reach=torch.where(bins == index, projected.reach, 0.0)) for index in range(count))
+        drawn = [rasterise(part, camera.width, camera.height) for part in parts]
+        alpha = torch.stack([part.alpha for part in drawn])
+        middle = low + step * (torch.arange(count, device=alpha.device) + 0.5)[:, None, None]
+        depths = torch.where(alpha > _FAINT, torch.stack([part.mean_disparity() for part in drawn]), middle)
+        lit = torch.stack([part.light / part.alpha.clamp(min=1e-6)[..., None] for part in drawn])
+        lit[0], alpha[0] = self._before_background(drawn[0], light), 1.0
+        return sharp, Layers(to_display(lit, light), alpha.clamp(0, 1), depths)
+
+    def picture(
+        self,
+        camera: Camera,
+        lens: ViewLens | None = None,
+        blur: Blur = "gaussian",
+        degree: int = 3,
+        parts: int = 1,
+        turn: float = 0.0,
+        backend: Backend = "auto",
+    ) -> View:
+        """The same with gradients, which reach the Gaussians and the lens; harmonics above `degree` are passed over.
+
+        "gaussian" blurs each Gaussian by its own depth: it knows what is hidden, but not the aperture's shape;
+        disparity and alpha are then those of the blurred Gaussians. Where many opaque ones lie upon each other, edges
+        out of focus grow, as alphas do not add; the more `parts` the lens is seen through, turned by `turn` as in
+        `lens_parts`, the less, and the more the blur is a disc's. "scatter" blurs the sharp picture by its mean
+        disparity, as the paper does, in the shape of `lens.kernel`.
+        """
+        own = replace(self.style, degree=min(degree, self.style.degree))
+        gaussians = self.gaussians
+        if lens is None or blur == "scatter":
+            drawn = draw(gaussians, camera, style=own, backend=backend)
+            image = to_display(self._before_background(drawn, self.style.light), self.style.light)
+            if lens is not None:
+                image = scatter(image, lens.coc_radius(drawn.mean_disparity()), lens.kernel, lens.light)
+        elif blur == "gaussian":
+            style, opening = replace(own, light=lens.light), (lens.aperture, lens.focus_disparity)
+            parts_of_it = lens_parts(parts, turn)
+            radii = {part.radius for part in parts_of_it}
+            projected = {radius: project(gaussians, camera, *opening, radius, style, backend) for radius in radii}
+            views = [
+                rasterise(through(projected[part.radius], part, *opening), camera.width, camera.height, backend)
+                for part in parts_of_it
+            ]
+            drawn = Drawn(*(torch.stack(values).mean(0) for values in zip(*views, strict=True)))
+            image = to_display(self._before_background(drawn, lens.light), lens.light)
+        else:
+            raise ValueError(f"blur must be 'gaussian' or 'scatter', found {blur!r}")
+        return View(image, drawn.mean_disparity(), drawn.alpha)
+
+    def _before_background(self, drawn: Drawn, light: Curve) -> Tensor:
+        return drawn.light + (1 - drawn.alpha)[..., None] * to_linear(self.background, light)
+
+    @torch.no_grad()
+    def blame(self, camera: Camera, lens: ViewLens | None, error: Tensor) -> None:
+        """Note who stands for an `error` (H, W): each Gaussian's share of it, less where it is out of focus; and how
+        many pixels each is worth."""
+        aperture, focus = (0.0, 0.0) if lens is None else (lens.aperture, lens.focus_disparity)
+        projected = project(self.gaussians, camera, aperture, focus, style=self.style)
+        radius = 0.0 if lens is None else lens.coc_radius(1 / projected.depth.clamp(min=1e-6))
+        share = tally(projected, torch.stack([error, torch.ones_like(error)], dim=-1))
+        self.blamed += share[:, 0] / (1 + torch.as_tensor(radius).square())
+        self.seen += share[:, 1]
+
+
+def begin_splats(points: Tensor, colours: Tensor, sizes: Tensor, degree: int, light: Curve, photos: int) -> SplatModel:
+    """Round Gaussians at `points` (N, 3) of `colours` (N, 3) and `sizes` (N,), to be trained on so many photos.
+
+    What no photo saw has their mean colour.
+    """
+    count = len(points)
+    harmonics = torch.zeros(count, (degree + 1) ** 2, 3)
+    harmonics[:, 0] = from_colour(colours)
+    gaussians = Gaussians(
+        points,
+        (_SIZE * sizes).log()[:, None].repeat(1, 3),
+        torch.tensor([1.0, 0.0, 0.0, 0.0]).repeat(count, 1),
+        torch.full((count,), math.log(_OPACITY / (1 - _OPACITY))),
+        harmonics,
+    )
+    return SplatModel(gaussians, Style(light=light), colours.mean(0), photos)

@@ -1,0 +1,108 @@
+"""The child process of `triangulation`: pycolmap's features, matches and triangulation with fixed poses. Writes
+points.npz.
+
+Run by its path, and imports nothing of ours: pycolmap and Pillow must not share a process.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pycolmap
+
+
+def triangulate(folder: Path) -> None:
+    """Read task.json and photos/ in `folder`; write points.npz: xyz, rgb, error (pixels), visible (views, points)."""
+    task = json.loads((folder / "task.json").read_text(encoding="utf-8"))
+    photos, database, pairs = folder / "photos", folder / "database.db", folder / "pairs.txt"
+    names = [view["name"] for view in task["views"]]
+    extraction = pycolmap.FeatureExtractionOptions()
+    extraction.num_threads = task["threads"]
+    extraction.use_gpu = False
+    extraction.sift.peak_threshold = 0.0015
+    extraction.sift.max_num_features = task["features"]
+    extraction.sift.first_octave = task["first_octave"]
+    reader = pycolmap.ImageReaderOptions()
+    reader.camera_model = "PINHOLE"
+    pycolmap.extract_features(
+        database,
+        photos,
+        names,
+        camera_mode=pycolmap.CameraMode.PER_IMAGE,
+        reader_options=reader,
+        extraction_options=extraction,
+    )
+    posed = _posed(database, {view["name"]: view for view in task["views"]})
+    matching = pycolmap.FeatureMatchingOptions()
+    matching.num_threads = task["threads"]
+    matching.use_gpu = False
+    matching.skip_geometric_verification = True  # the known poses do that, below
+    verification = pycolmap.TwoViewGeometryOptions()
+    verification.min_num_inliers = 8  # blurred pairs share little
+    pairs.write_text("".join(f"{names[a]} {names[b]}\n" for a, b in task["pairs"]), encoding="utf-8")
+    pairing = pycolmap.ImportedPairingOptions()
+    pairing.match_list_path = str(pairs)
+    pycolmap.match_image_pairs(database, matching_options=matching, pairing_options=pairing)
+    pycolmap.guided_geometric_verification(
+        posed, database, two_view_geometry_options=verification, num_threads=task["threads"]
+    )
+    pipeline = pycolmap.IncrementalPipelineOptions()
+    pipeline.num_threads = task["threads"]
+    pipeline.triangulation.ignore_two_view_tracks = False
+    pipeline.triangulation.random_seed = 0
+    (folder / "model").mkdir()
+    model = pycolmap.triangulate_points(posed, database, photos, folder / "model", clear_points=True, options=pipeline)
+    _save(folder, model, names)
+
+
+def _posed(database: Path, views: dict[str, Any]) -> Any:
+    """A reconstruction without points: the database's images with the poses of the task; gives the database its
+    cameras."""
+    model = pycolmap.Reconstruction()
+    with pycolmap.Database.open(database) as db:
+        cameras = {camera.camera_id: camera for camera in db.read_all_cameras()}
+        for image in db.read_all_images():
+            camera, view = cameras[image.camera_id], views[image.name]
+            camera.params = view["params"]
+            camera.has_prior_focal_length = True
+            db.update_camera(camera)
+            model.add_camera_with_trivial_rig(camera)
+            pose = np.array(view["cam_from_world"])
+            model.add_image_with_trivial_frame(image, pycolmap.Rigid3d(pycolmap.Rotation3d(pose[:, :3]), pose[:, 3]))
+    return model
+
+
+def _save(folder: Path, model: Any, names: list[str]) -> None:
+    ids = sorted(model.points3D)
+    column = {point: number for number, point in enumerate(ids)}
+    row = {image.image_id: names.index(image.name) for image in model.images.values()}
+    visible = np.zeros((len(names), len(ids)), dtype=bool)
+    for point in ids:
+        for element in model.points3D[point].track.elements:
+            visible[row[element.image_id], column[point]] = True
+    np.savez(
+        folder / "points.npz",
+        xyz=np.array([model.points3D[p].xyz for p in ids]).reshape(-1, 3),
+        rgb=np.array([model.points3D[p].color for p in ids], dtype=np.uint8).reshape(-1, 3),
+        error=np.array([model.points3D[p].error for p in ids]),
+        visible=visible,
+    )
+
+
+def _limit(seconds: int) -> None:
+    """End this process by SIGXCPU after so many seconds of work, which, unlike those of a clock, do not count other
+    work."""
+    try:
+        import resource
+    except ImportError:  # not on this system; the parent looks at the clock
+        return
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+
+
+if __name__ == "__main__":
+    _limit(int(sys.argv[2]))
+    triangulate(Path(sys.argv[1]))

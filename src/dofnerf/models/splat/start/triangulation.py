@@ -1,0 +1,132 @@
+"""Sparse points of a scene whose poses are known, triangulated from its training photos by pycolmap in a process of its
+own.
+
+Neither sharp photos nor true depth nor held-out views take part. Photos are straight already (a Scene's cameras are
+pinholes), each with its own camera. Small blurred photos hold few features at their own size, so they are enlarged.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dofnerf.files import write_json
+from dofnerf.models.splat.start.views import choose_neighbours
+from dofnerf.scenes.scene import Points, Scene
+from dofnerf.scenes.source import resize
+
+CHILD = Path(__file__).parent / "triangulate_child.py"
+SMALLEST = 64  # pixels of the shorter side, below which there are no features to speak of
+_ENLARGE = 3.0  # at the most
+_SMALL, _LARGE = 380_000, 600_000  # pixels: photos are enlarged up to the first and shrunk down to the second
+_ALL = 150_000_000  # pixels of all photos together, on disk
+_WORST_ERROR = 0.9  # pixels of the enlarged photo
+_EXHAUSTIVE, _NEIGHBOURS = 60, 12  # up to so many photos every pair is matched, beyond that each with its nearest
+_PATIENCE = 5  # seconds of the clock for one of the processor: other work may go on beside it
+_OUT_OF_TIME = getattr(signal, "SIGXCPU", 0) or 1000
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work may be done: features a photo, where their scales begin (−1: at half a pixel), processor
+    seconds."""
+
+    features: int = 2000
+    first_octave: int = 0
+    seconds: int = 240
+
+
+def triangulated(scene: Scene, effort: Effort | None = None) -> Scene:
+    """`scene` with other points: those of its training photos, and for each which of them it sees; or ValueError, why
+    not."""
+    effort = effort or Effort()
+    _expect_sense(scene)
+    with tempfile.TemporaryDirectory(prefix="dofnerf-") as folder:
+        scale = _stage(Path(folder), scene, effort)
+        found = _run(Path(folder), effort.seconds)
+    keep = found["error"] < _WORST_ERROR
+    for i, seen in zip(scene.train, found["visible"], strict=True):
+        depth = scene.camera(i).project(found["xyz"])[1]
+        keep &= ~seen | ((depth > 0.5 * scene.near) & (depth < 2 * scene.far))  # strays are wrong matches
+    points = Points(found["xyz"][keep], found["rgb"][keep], found["error"][keep] / scale)
+    frames = [replace(frame, seen=None, seen_error=None) for frame in scene.frames]
+    for i, seen in zip(scene.train, found["visible"][:, keep], strict=True):
+        frames[i] = replace(frames[i], seen=np.flatnonzero(seen))
+    return replace(scene, frames=tuple(frames), points=points)
+
+
+def _expect_sense(scene: Scene) -> None:
+    if importlib.util.find_spec("pycolmap") is None:  # looks for it without importing it
+        raise ValueError("pycolmap is not installed: pip install 'dofnerf[capture]'")
+    width, height = scene.size
+    if min(width, height) < SMALLEST:
+        raise ValueError(f"photos of {width}×{height} are too small")
+    if not (choose_neighbours(tuple(scene.camera(i) for i in scene.train), scene.near, 1) >= 0).any():
+        raise ValueError("no two photos show the same from different places")
+
+
+def _stage(folder: Path, scene: Scene, effort: Effort) -> float:
+    """Write the task for the child; returns how much larger the photos are there."""
+    width, height = scene.size
+    pixels = width * height
+    wanted = min(max(_SMALL, min(pixels, _LARGE)), _ALL // len(scene.train), pixels * _ENLARGE**2)
+    scale = (wanted / pixels) ** 0.5
+    size = round(width * scale), round(height * scale)
+    (folder / "photos").mkdir()
+    views = []
+    for i in scene.train:
+        name = f"{i:05d}.ppm"
+        photo = (resize(scene.photo(i), *size) * 255 + 0.5).astype(np.uint8)
+        (folder / "photos" / name).write_bytes(b"P6 %d %d 255\n" % size + photo.tobytes())
+        camera = scene.camera(i).resized(*size)
+        # COLMAP's axes: x right, y down, looking along +z.
+        turn = (camera.camera_to_world[:, :3] * (1, -1, -1)).T
+        pose = np.concatenate([turn, -turn @ camera.position[:, None]], axis=1)
+        params = [camera.fx, camera.fy, camera.cx, camera.cy]
+        views.append({"name": name, "cam_from_world": pose.tolist(), "params": params})
+    task = {"features": effort.features, "first_octave": effort.first_octave, "threads": torch.get_num_threads()}
+    write_json(folder / "task.json", {**task, "views": views, "pairs": pairs_to_match(scene)})
+    return size[0] / width
+
+
+def pairs_to_match(scene: Scene) -> list[tuple[int, int]]:
+    """Which two of the training photos, counted from 0, are matched."""
+    count = len(scene.train)
+    if count <= _EXHAUSTIVE:
+        return list(combinations(range(count), 2))
+    beside = choose_neighbours(tuple(scene.camera(i) for i in scene.train), scene.near, _NEIGHBOURS)
+    return sorted({(min(v, n), max(v, n)) for v, row in enumerate(beside.tolist()) for n in row if n >= 0})
+
+
+def _run(folder: Path, seconds: int) -> dict[str, np.ndarray]:
+    """The child's points.npz; ValueError where it fails, works for more than `seconds` or takes `_PATIENCE` times as
+    long."""
+    command, threads = (
+        [sys.executable, str(CHILD), str(folder), str(seconds)],
+        {"OMP_NUM_THREADS": str(torch.get_num_threads())},
+    )
+    try:
+        child = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            check=False, timeout=_PATIENCE * seconds, env={**os.environ, **threads},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"not done in {_PATIENCE * seconds} seconds") from None
+    if child.returncode == -_OUT_OF_TIME:
+        raise ValueError(f"not done in {seconds} seconds of processor time")
+    result = folder / "points.npz"
+    if child.returncode != 0 or not result.exists():
+        last = (child.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ValueError(f"pycolmap failed ({child.returncode}): {last}")
+    with np.load(result, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}

@@ -1,0 +1,82 @@
+"""Camera + optional lens in → image, disparity, alpha out, by marching along rays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from dofnerf.camera import Camera
+from dofnerf.models.base import View, ViewLens
+from dofnerf.models.volume.rays import Rays, camera_rays, lens_points, lens_rays, pixel_centres, stack_cameras
+from dofnerf.models.volume.weights import Concentrated, concentrate, concentrate_layers, layer_edges
+from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
+from dofnerf.optics.layers import Layers
+from dofnerf.optics.light import Curve
+
+if TYPE_CHECKING:
+    from dofnerf.models.volume.model import VolumeModel
+
+CHUNK = 8192  # rays whose samples are in memory at once
+
+
+@torch.no_grad()
+def render_view(model: VolumeModel, camera: Camera, lens: ViewLens | None = None, chunk: int = CHUNK) -> View:
+    """The picture that a camera takes, sharp or through a lens; memory grows with `chunk`, not with the picture."""
+    sharp, layers = march(model, camera, lens.layers if lens else 1, chunk)
+    if lens is None:
+        image = sharp.colour
+    elif layers is not None:
+        image = scatter_layers(layers.colour, layers.alpha, lens.coc_radius(layers.disparity), lens.kernel, lens.light)
+    else:
+        image = put_lens(sharp.colour, sharp, lens)
+    return View(image, sharp.disparity, sharp.alpha)
+
+
+@torch.no_grad()
+def march(model: VolumeModel, camera: Camera, count: int = 1, chunk: int = CHUNK) -> tuple[Concentrated, Layers | None]:
+    """All that the field says to a camera, (H, W) of it: concentrated, and for a `count` above 1 in layers of depth
+    too."""
+    rays = camera_rays(camera, next(model.parameters()).device).reshape(-1)
+    edges = layer_edges(model.space.near, model.space.far, count).to(rays.origins.device)
+    sharp_parts, layer_parts = [], []
+    for first in range(0, len(rays.origins), chunk):
+        shaded = model.shade(rays.pick(slice(first, first + chunk)), only_last=True, behind=count > 1)[-1]
+        sharp_parts.append(concentrate(shaded))
+        if count > 1:
+            layer_parts.append(concentrate_layers(shaded, edges))
+    size = camera.height, camera.width
+    sharp = Concentrated(*(torch.cat(part).unflatten(0, size) for part in zip(*sharp_parts, strict=True)))
+    if count == 1:
+        return sharp, None
+    return sharp, Layers(*(torch.cat(part, dim=1).unflatten(1, size) for part in zip(*layer_parts, strict=True)))
+
+
+def put_lens(colour: Tensor, at: Concentrated, lens: ViewLens) -> Tensor:
+    """The paper's concentrate-and-scatter: blur `colour` (H, W, 3) by the depth of `at` (the fine network's, say).
+    Gradients reach colour, depth and lens."""
+    disparity = 1 / at.depth if lens.blur_by == "depth" else at.disparity
+    return scatter(colour, lens.coc_radius(disparity), lens.kernel, lens.light)
+
+
+def average_light(colour: Tensor, light: Curve = 2.2) -> Tensor:
+    """Colours (…, K, 3) of K rays through a lens → the pixel's (…, 3), averaged in linear light."""
+    return to_display(to_linear(colour, light).mean(-2), light)
+
+
+@torch.no_grad()
+def render_exact(
+    model: VolumeModel, camera: Camera, lens: ViewLens, points: int = 64, generator: torch.Generator | None = None
+) -> Tensor:
+    """The image (H, W, 3) by `points` rays a pixel through the lens: slow, and right at every occlusion."""
+    device = next(model.parameters()).device
+    pixels = pixel_centres(camera.height, camera.width, device).reshape(-1, 2)
+    cameras = stack_cameras([camera], device)
+    rows = []
+    for part in pixels.split(max(1, CHUNK // points)):
+        on_lens = lens_points((len(part),), points, lens.kernel.blades, lens.kernel.rotation, generator).to(device)
+        photo = torch.zeros(len(part), dtype=torch.long, device=device)
+        rays: Rays = lens_rays(cameras, photo, part, on_lens, lens.aperture, lens.focus_disparity)
+        rows.append(average_light(concentrate(model.shade(rays, only_last=True)[-1]).colour, lens.light))
+    return torch.cat(rows).reshape(camera.height, camera.width, 3)

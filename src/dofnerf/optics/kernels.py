@@ -1,0 +1,88 @@
+"""Compile numba kernels once and run them on bands of rows in threads.
+
+The kernels release the GIL, so plain Python threads run them side by side. numba's own parallel loops would tie us to a
+threading layer that may be missing, and whose fallback aborts the process when two Python threads use it at once
+(viewers do).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numba
+import torch
+
+_BANDS_PER_THREAD = 2  # so that a thread with a sharp band can help out with a blurred one
+
+
+def compiled(function: Callable) -> Callable:
+    """numba.njit with the GIL released and the machine code cached on disk (in memory only, where no folder is
+    writable)."""
+    options: dict[str, Any] = {
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": {"contract", "arcp", "nsz", "afn", "reassoc"},
+        "forceinline": True,  # else a run that compiles may call another copy of a helper, rounded otherwise, than later runs
+    }
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:
+        return numba.njit(**options)(function)
+
+
+def run_jobs(kernel: Any, rows: int, arguments: tuple, least: int = 1, per_thread: int = _BANDS_PER_THREAD) -> None:
+    """Call kernel(first_row, last_row, *arguments) for bands of `least` rows or more, in as many threads as torch uses.
+
+    More bands `per_thread` balance better where rows differ much in what they cost.
+    """
+    threads = max(1, min(torch.get_num_threads(), rows))
+    bands = max(1, min(rows // least, threads * per_thread if threads > 1 else 1))
+    edges = [rows * i // bands for i in range(bands + 1)]
+    if not kernel.signatures:
+        with _say_if_slow(kernel):
+            kernel(0, 0, *arguments)
+    if bands == 1:
+        kernel(0, rows, *arguments)
+        return
+    for job in [_pool(threads, os.getpid()).submit(kernel, a, b, *arguments) for a, b in pairwise(edges)]:
+        job.result()
+
+
+@cache
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """One pool per process: threads do not survive a fork."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="dofnerf")
+
+
+class _say_if_slow:
+    """Tells the user, after a second and once, that the silence is compilation, if it is: a cache may be slow to read,
+    too."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+    def __enter__(self) -> None:
+        self.timer = threading.Timer(1.0, self._look)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.timer.cancel()
+
+    def _look(self) -> None:
+        if self.kernel.stats.cache_misses:
+            self._say()
+
+    @staticmethod
+    @cache
+    def _say() -> None:
+        print(
+            "dofnerf: compiling the CPU kernels (once; later runs find them in a cache) …", file=sys.stderr, flush=True
+        )

@@ -1,0 +1,291 @@
+"""transforms.json in its flavours: nerfstudio, instant-ngp, Blender, and our own fields beside theirs
+(docs/formats.md).
+
+`transform_matrix` is camera-to-world with OpenGL axes, as ours. Intrinsics stand per frame or once for all: focal
+length as fl_x (fl_y) or camera_angle_x (camera_angle_y), principal point cx, cy, distortion k1, k2, k3, p1, p2, size w,
+h. Blender's split comes as transforms_train.json and transforms_test.json, nerfstudio's as train_filenames and
+test_filenames.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import ChainMap
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dofnerf.camera import Camera
+from dofnerf.files import image_size
+from dofnerf.files.guard import bounds, inside, number, pose, read_array, read_json, shown
+from dofnerf.files.ply import read_ply
+from dofnerf.scenes.distortion import Distortion, Undistorted, straighten
+from dofnerf.scenes.exif import Exif
+from dofnerf.scenes.protocol import Found, ReadOptions, magnified
+from dofnerf.scenes.ranges import with_bounds
+from dofnerf.scenes.scene import Frame, Lens, Points, Viewpoint
+from dofnerf.scenes.source import DepthFile, PictureFile, Source
+
+SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".exr")
+FLAT_MODELS = ("PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV", "PERSPECTIVE")
+
+
+def find_files(folder: Path) -> list[Path]:
+    """The scene's JSON files: transforms.json, or Blender's train and test (else val) files."""
+    whole = folder / "transforms.json"
+    if whole.is_file():
+        return [whole]
+    train, test, val = (folder / f"transforms_{part}.json" for part in ("train", "test", "val"))
+    return [path for path in (train, test if test.is_file() else val) if path.is_file()] if train.is_file() else []
+
+
+def read(path: Path, options: ReadOptions) -> Found:
+    """The scene of a folder, or of one JSON file."""
+    files = [path] if path.is_file() else find_files(path)
+    if not files:
+        raise ValueError(f"{path}: no transforms.json (or transforms_train.json)")
+    root = files[0].parent
+    frames: list[Frame] = []
+    test: set[str] | None = None
+    contents = [read_json(inside(root, file.name, str(file))) for file in files]
+    for file, content in zip(files, contents, strict=True):
+        own = _frames(root, file, content)
+        frames += own
+        if file != files[0]:
+            test = {frame.name for frame in own}
+    data = contents[0]
+    points = _points(root, files[0], data)
+    test = _listed_split(files[0], data, frames) if test is None else test
+    given = data.get("near"), data.get("far")
+    whole = None if given == (None, None) else bounds(*given, str(files[0]))
+    frames, (near, far), notes = with_bounds(frames, points, whole, str(files[0]))
+    frozen = None if test is None else frozenset(test)
+    width = frames[0].camera.width
+    notes += _notes(files[0], data)
+    metres = None if data.get("metres") is None else number(data["metres"], f"{files[0]}: metres", positive=True)
+    return Found(root.resolve().name, "transforms.json", frames, near, far, width, points, frozen, notes, metres)
+
+
+def read_viewpoints(file: Path, data: dict[str, Any]) -> list[Viewpoint]:
+    """The cameras of a transforms.json, whose content is `data`; photos need not be there if w and h are."""
+    held: list[Any] = next(
+        (data[key] for key in ("test_filenames", "val_filenames") if isinstance(data.get(key), list)), []
+    )
+    entries = _entries(file, data)
+    found = (_Entry(file.parent, file, data, entry, i).viewpoint(f"{i:04d}") for i, entry in enumerate(entries))
+    return [replace(view, held_out=view.name in held) for view in found]
+
+
+def _entries(file: Path, data: dict[str, Any]) -> list[dict[str, Any]]:
+    entries = data.get("frames")
+    if not isinstance(entries, list) or not entries:
+        raise ValueError(f"{file}: expected a list of frames, found {shown(entries)}")
+    for i, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise ValueError(f"{file}: frame {i}: expected an object, found {shown(entry)}")
+    return entries
+
+
+def _frames(root: Path, file: Path, data: dict[str, Any]) -> list[Frame]:
+    frames, names = [], set()
+    for i, entry in enumerate(_entries(file, data)):
+        frame = _Entry(root, file, data, entry, i).frame()
+        if frame.name in names:
+            raise ValueError(f"{file}: frame {i}: {frame.name} is listed twice")
+        names.add(frame.name)
+        frames.append(frame)
+    return frames
+
+
+class _Entry:
+    """One frame's entry; what it does not say itself, the file says for all."""
+
+    def __init__(self, root: Path, file: Path, data: dict[str, Any], entry: dict[str, Any], i: int) -> None:
+        self.root, self.entry, self.values = root, entry, ChainMap(entry, data)
+        self.where = f"{file}: frame {i}"
+        if isinstance(entry.get("file_path"), str):
+            self.where += f" ({shown(entry['file_path'])[1:-1]})"
+
+    def frame(self) -> Frame:
+        path = self._file(self.entry.get("file_path"), "file_path")
+        size = image_size(path)
+        bent_camera, bent = self._camera(size)
+        camera, zoom = straighten(bent_camera, bent, self.where)
+
+        def straight(source: Source | None) -> Source | None:
+            if source is None or not bent:
+                return source
+            focal, centre = (bent_camera.fx, bent_camera.fy), (bent_camera.cx, bent_camera.cy)
+            return Undistorted(source, bent, focal, centre, zoom)
+
+        ratio = zoom * size[0] / self._size(size)[0]
+        photo = straight(PictureFile(path, *size))
+        assert photo is not None
+        given = self.entry.get("near"), self.entry.get("far")
+        seen, error = self._seen()
+        return Frame(
+            name=self._name(),
+            camera=camera,
+            photo=photo,
+            lens=magnified(self._lens("lens"), ratio),
+            sharp=straight(self._picture("sharp_file_path", size)),
+            near=straight(self._picture("near_file_path", size)),
+            far=straight(self._picture("far_file_path", size)),
+            near_lens=magnified(self._lens("near_lens"), ratio),
+            far_lens=magnified(self._lens("far_lens"), ratio),
+            depth=straight(self._depth(size)),
+            bounds=None if given == (None, None) else bounds(*given, self.where),
+            seen=seen,
+            seen_error=None if error is None else error * ratio,
+            exif=self._exif(),
+        )
+
+    def viewpoint(self, unnamed: str) -> Viewpoint:
+        named = isinstance(self.entry.get("file_path"), str) and self.entry["file_path"]
+        if self.values.get("w") is None or self.values.get("h") is None:
+            if not named:
+                raise ValueError(f"{self.where}: no size; give w and h, in pixels")
+            size = image_size(self._file(self.entry["file_path"], "w and h are not given, and file_path"))
+        else:
+            size = self._size(None)
+        bent_camera, bent = self._camera(size)
+        camera, zoom = straighten(bent_camera, bent, self.where)
+        return Viewpoint(self._name() if named else unnamed, camera, magnified(self._lens("lens"), zoom))
+
+    def _name(self) -> str:
+        return str(self.entry["file_path"]).replace("\\", "/").removeprefix("./")
+
+    def _number(self, key: str, default: float | None = None, positive: bool = False) -> float | None:
+        value = self.values.get(key)
+        return default if value is None else number(value, f"{self.where}: {key}", positive)
+
+    def _size(self, size: tuple[int, int] | None) -> tuple[int, int]:
+        """The size that the intrinsics are given for; it has the shape of the photo's `size`, where there is one."""
+        default = size or (None, None)
+        width, height = self._number("w", default[0], True), self._number("h", default[1], True)
+        assert width is not None and height is not None
+        if min(width, height) < 1 or max(width, height) > 1 << 20:
+            raise ValueError(f"{self.where}: a photo of {width:g}×{height:g} pixels")
+        if size is not None and abs(height * size[0] / width - size[1]) > max(1.5, 0.01 * size[1]):
+            raise ValueError(
+                f"{self.where}: the photo has {size[0]}×{size[1]} pixels, another shape than w×h = {width:g}×{height:g}"
+            )
+        return round(width), round(height)
+
+    def _camera(self, size: tuple[int, int]) -> tuple[Camera, Distortion]:
+        model = self.values.get("camera_model")
+        if (model is not None and model not in FLAT_MODELS) or self.values.get("is_fisheye"):
+            raise ValueError(
+                f"{self.where}: the camera model {shown(model or 'fisheye')} is not read; undistort the photos first"
+            )
+        width, height = self._size(size)
+        fx, fy = (
+            self._focal(*which) for which in (("fl_x", "camera_angle_x", width), ("fl_y", "camera_angle_y", height))
+        )
+        if fx is None and fy is None:
+            raise ValueError(f"{self.where}: no focal length; give fl_x or camera_angle_x")
+        cx, cy = self._number("cx", width / 2), self._number("cy", height / 2)
+        if self._number("k4", 0.0):
+            raise ValueError(f"{self.where}: distortion k4 is not read; undistort the photos first")
+        bent = Distortion(**{key: self._number(key, 0.0) or 0.0 for key in ("k1", "k2", "p1", "p2", "k3")})
+        to_world = pose(self.entry.get("transform_matrix"), self.where)
+        camera = Camera(to_world, fx or fy or 0, fy or fx or 0, cx or 0.0, cy or 0.0, width, height)
+        return camera.resized(*size), bent
+
+    def _focal(self, key: str, angle_key: str, extent: int) -> float | None:
+        focal, angle = self._number(key, positive=True), self._number(angle_key, positive=True)
+        if focal is None and angle is not None:
+            if angle > math.pi - 0.01:
+                raise ValueError(f"{self.where}: {angle_key} is an angle in radians below π, found {angle:g}")
+            return 0.5 * extent / math.tan(0.5 * angle)
+        return focal
+
+    def _file(self, name: Any, key: str) -> Path:
+        where = f"{self.where}: {key}"
+        for suffix in SUFFIXES:
+            path = inside(self.root, name + suffix if isinstance(name, str) else name, where)
+            if path.is_file():
+                return path
+        raise ValueError(f"{where}: the file {shown(name)} is missing")
+
+    def _picture(self, key: str, size: tuple[int, int]) -> PictureFile | None:
+        if self.entry.get(key) is None:
+            return None
+        path = self._file(self.entry[key], key)
+        if image_size(path) != size:
+            raise ValueError(
+                f"{self.where}: {key} has another size than the photo; all pictures of a view have one size"
+            )
+        return PictureFile(path, *size)
+
+    def _depth(self, size: tuple[int, int]) -> DepthFile | None:
+        if self.entry.get("depth_file_path") is None:
+            return None
+        path = self._file(self.entry["depth_file_path"], "depth_file_path")
+        unit = self._number("depth_unit_scale_factor", 1e-3, True)
+        return DepthFile(path, *size, unit=unit or 1e-3)
+
+    def _lens(self, key: str) -> Lens | None:
+        value = self.entry.get(key)
+        if value is None:
+            return None
+        where = f"{self.where}: {key}"
+        if not isinstance(value, dict) or "aperture" not in value:
+            raise ValueError(f"{where}: expected an object with aperture and focus_depth, found {shown(value)}")
+        aperture = number(value["aperture"], f"{where}: aperture")
+        if aperture < 0:
+            raise ValueError(f"{where}: aperture must not be negative, found {aperture:g}")
+        focus = value.get("focus_depth")
+        at_infinity = focus is None or focus == math.inf
+        return Lens(aperture, math.inf if at_infinity else number(focus, f"{where}: focus_depth", positive=True))
+
+    def _exif(self) -> Exif | None:
+        value = self.entry.get("exif")
+        return (Exif.from_plain(value) or None) if isinstance(value, dict) else None
+
+    def _seen(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        if self.entry.get("visible_file_path") is None:
+            return None, None
+        path = self._file(self.entry["visible_file_path"], "visible_file_path")
+        table = read_array(path)
+        if table.ndim != 2 or table.shape[1] != 2 or not np.isfinite(table).all() or (np.abs(table) > 1e9).any():
+            raise ValueError(
+                f"{self.where}: {path} must hold one row (point number, error in pixels) for each visible point"
+            )
+        return table[:, 0].astype(np.int64), table[:, 1]
+
+
+def _points(root: Path, file: Path, data: dict[str, Any]) -> Points | None:
+    key = next((k for k in ("points_file", "ply_file_path") if data.get(k) is not None), None)
+    if key is None:
+        return None
+    path = inside(root, data[key], f"{file}: {key}")
+    if not path.is_file():
+        raise ValueError(f"{file}: {key}: the file {shown(data[key])} is missing")
+    return read_ply(path)
+
+
+def _notes(file: Path, data: dict[str, Any]) -> tuple[str, ...]:
+    notes = data.get("notes") or []
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise ValueError(f"{file}: notes: expected a list of lines, found {shown(notes)}")
+    return tuple("".join(c if c.isprintable() else " " for c in note)[:300] for note in notes[:50])
+
+
+def _listed_split(file: Path, data: dict[str, Any], frames: list[Frame]) -> set[str] | None:
+    lists: dict[str, set[str]] = {}
+    known = {frame.name for frame in frames}
+    for part in ("train", "val", "test"):
+        names = data.get(f"{part}_filenames")
+        if names is None:
+            continue
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"{file}: {part}_filenames: expected a list of file names, found {shown(names)}")
+        lists[part] = {name.replace("\\", "/").removeprefix("./") for name in names}
+        if strange := sorted(lists[part] - known):
+            raise ValueError(f"{file}: {part}_filenames: {shown(strange[0])} is not among the frames")
+    if "test" in lists or "val" in lists:
+        return lists.get("test") or lists.get("val") or set()
+    return known - lists["train"] if "train" in lists else None

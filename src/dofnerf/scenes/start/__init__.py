@@ -1,5 +1,0 @@
-"""Where splats begin: `starting_points(scene, count)` → points, colours, sizes, and where they come from."""
-
-from dofnerf.scenes.start.starting import Start, starting_points
-
-__all__ = ["Start", "starting_points"]
