@@ -41,3 +41,31 @@ def captures() -> Path:
     if not folder.is_dir():
         pytest.skip("no real captures; set DOFNERF_DATA to a folder with fern, flower, room, drinks and tarot")
     return folder
+
+
+@pytest.fixture(scope="session")
+def small_folder(tmp_path_factory) -> Path:
+    """Six views of 64 × 48 through a known lens, with sharp photos, depth and points; view 3 is held out."""
+    from tiny_world import scene
+
+    from dofnerf.scenes import write_transforms
+
+    folder = tmp_path_factory.mktemp("scenes") / "card"
+    write_transforms(scene(6, (48, 64), points=True), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained(small_folder, tmp_path_factory) -> Path:
+    """A folder with two finished runs, ours and pinhole."""
+    out = tmp_path_factory.mktemp("runs")
+    from tiny_world import config
+
+    from dofnerf import scenes
+    from dofnerf.train import KeepConfig, pinhole_twin, train
+
+    small, keep = scenes.load(small_folder), KeepConfig(log_steps=4)
+    made = config((10, 10, 0))
+    train(small, made, out=out / "ours", keep=keep)
+    train(small, pinhole_twin(made), out=out / "pinhole", keep=keep)
+    return out

@@ -20,7 +20,7 @@ from dofnerf.lab.synth.layouts import make_layout
 
 PACKAGE = Path(dofnerf.__file__).parent
 SCENE = PACKAGE / "scenes" / "demo_scene"
-PICTURE = PACKAGE / "pictures" / "demo"
+PICTURE = PACKAGE / "files" / "demo"
 
 
 def scene() -> dict:
