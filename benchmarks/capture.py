@@ -26,8 +26,8 @@ import numpy as np
 from dofnerf import scenes
 from dofnerf.capture import CaptureOptions, capture, mapping
 from dofnerf.capture.attempts import Attempt
-from dofnerf.capture.progress import Display
 from dofnerf.files import write_image
+from dofnerf.files.progress import Progress
 from dofnerf.scenes import Scene
 from poses import align
 
@@ -95,7 +95,7 @@ def main() -> int:
         true, source = scenes.load(options.truth, format=options.format), options.photos
     ladder = (PLAIN,) if options.plain else mapping.LADDER
     row = [name]
-    with mock.patch.object(mapping, "LADDER", ladder), Display() as display:
+    with mock.patch.object(mapping, "LADDER", ladder), Progress(keep=True) as display:
         asked = CaptureOptions(size=options.size, hold_every=0, keep_work=True)
         try:
             found = capture(source, work, replace(asked, attempts=1) if options.plain else asked, display)

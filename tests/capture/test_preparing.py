@@ -16,7 +16,6 @@ from dofnerf.capture.listing import list_files
 from dofnerf.capture.mapping import Mapped
 from dofnerf.capture.pairs import choose_pairs, most_alike
 from dofnerf.capture.photos import Header, Photo, choose_turns, prepare, read_headers, sharpness, working_names
-from dofnerf.capture.progress import Display
 from dofnerf.capture.verdicts import explain
 from dofnerf.capture.video import extract_frames
 from dofnerf.files import read_image, write_video
@@ -231,23 +230,6 @@ def test_the_sharpest_frame_of_each_window(tmp_path):
     before = [path.stat().st_mtime_ns for path in files]
     assert extract_frames(tmp_path / "clip.mp4", tmp_path / "frames", 6, nothing) == files
     assert [path.stat().st_mtime_ns for path in files] == before
-
-
-def test_without_a_terminal_each_step_leaves_one_line(capsys):
-    with Display() as display:
-        for done in range(4):
-            display.report("features", done, 3)
-        display.report("poses", 2, 3)
-        display.say("one photo has no pose")
-        display.report("writing", 1, 3)
-    lines = [" ".join(line.split()) for line in capsys.readouterr().err.splitlines()]
-    assert lines == [
-        "dofnerf: features 3 of 3", "dofnerf: poses 2 of 3", "dofnerf: one photo has no pose", "dofnerf: writing 1 of 3",
-    ]  # fmt: skip
-    with Display(quiet=True) as display:
-        display.report("features", 3, 3)
-        display.say("nothing")
-    assert capsys.readouterr().err == ""
 
 
 def test_names_of_digits_are_names_before_they_are_numbers():

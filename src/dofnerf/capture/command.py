@@ -11,7 +11,7 @@ from typing import Annotated
 import tyro
 
 from dofnerf.capture.pipeline import SHEET, CaptureOptions, capture
-from dofnerf.capture.progress import Display
+from dofnerf.files.progress import Progress
 from dofnerf.scenes import Scene
 
 
@@ -42,7 +42,7 @@ def default_out(photos: Path, what: str) -> Path:
 def run(config: CaptureConfig) -> Scene:
     """Capture as the config says; returns the scene."""
     out = config.out or default_out(config.photos, "scene")
-    with Display() as display:
+    with Progress(keep=True) as display:
         scene = capture(config.photos, out, config.capture, display)
     print(f"scene    {scene.describe()}")
     for note in scene.notes[:1]:

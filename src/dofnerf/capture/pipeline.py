@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,12 +23,12 @@ from dofnerf.capture.listing import Listing, list_files
 from dofnerf.capture.mapping import FULL, Job, Mapped, Staged, expect_pycolmap, map_photos
 from dofnerf.capture.pairs import EXHAUSTIVE, choose_pairs
 from dofnerf.capture.photos import Photo, fingerprint, prepare, read_headers, working_names
-from dofnerf.capture.progress import Display
 from dofnerf.capture.verdicts import explain, write_sheet
 from dofnerf.capture.video import extract_frames
 from dofnerf.files import atomic, write_json
 from dofnerf.files.outputs import check_folder
 from dofnerf.files.ply import write_ply
+from dofnerf.files.progress import Progress
 from dofnerf.scenes import Scene, load, write_transforms
 from dofnerf.scenes.export import IMAGES, POINTS
 from dofnerf.scenes.making import claim, content_of
@@ -79,19 +80,19 @@ class CaptureOptions:
 
 
 def capture(
-    source: Path | str, out: Path | str, options: CaptureOptions | None = None, display: Display | None = None
+    source: Path | str, out: Path | str, options: CaptureOptions | None = None, display: Progress | None = None
 ) -> Scene:
     """Make a scene in the folder `out` from the photos in `source`, or from a video; returns it as loaded from
     there."""
     try:
-        return _capture(Path(source), Path(out), options or CaptureOptions(), display or Display(quiet=True))
+        return _capture(Path(source), Path(out), options or CaptureOptions(), display or Progress(quiet=True))
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise OSError(f"{out}: {FULL}") from None
         raise
 
 
-def _capture(source: Path, out: Path, options: CaptureOptions, display: Display) -> Scene:
+def _capture(source: Path, out: Path, options: CaptureOptions, display: Progress) -> Scene:
     options.check()
     scale = None if options.scale_by is None else ScaleBy.parse(options.scale_by)
     listing = list_files(source)
@@ -164,7 +165,11 @@ def _settings(options: CaptureOptions) -> dict[str, Any]:
     return {key: value for key, value in asdict(options).items() if key in ("size", "every", "exhaustive")}
 
 
-def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, display: Display) -> Scene:
+def _report(display: Progress, step: str, done: int, total: int) -> None:
+    display.update(done, label=step, total=total)
+
+
+def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, display: Progress) -> Scene:
     """The scene that is there; its scale and its held-out photos as they are wanted now. No --scale-by: as they
     were."""
     scene = load(out)
@@ -188,12 +193,12 @@ def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, display
 
 
 def _frames(
-    listing: Listing, work: Path, options: CaptureOptions, display: Display
+    listing: Listing, work: Path, options: CaptureOptions, display: Progress
 ) -> tuple[list[Path], dict[str, str]]:
     """Photos from the videos, and why some videos gave none, by name; the only one must give some."""
     paths, bad = [], {}
     for number, video in enumerate(listing.videos):
-        report = lambda done, total, name=video.name: display.report(f"video {name}", done, total)  # noqa: E731
+        report = partial(_report, display, f"video {video.name}")
         try:
             paths += extract_frames(video, work / f"{_VIDEO}{number}", options.every, report)
         except ValueError as error:
@@ -204,7 +209,7 @@ def _frames(
 
 
 def _prepared(
-    source: Path, paths: Sequence[Path], work: Path, options: CaptureOptions, display: Display
+    source: Path, paths: Sequence[Path], work: Path, options: CaptureOptions, display: Progress
 ) -> tuple[list[Photo], dict[str, str]]:
     headers, bad = read_headers(paths)
     if len(headers) >= FEWEST:
@@ -212,7 +217,7 @@ def _prepared(
             work, sum(min(1.0, options.size / max(h.stored)) ** 2 * h.stored[0] * h.stored[1] for h in headers)
         )
         names = working_names(header.path for header in headers)
-        report = lambda done, total: display.report("photos", done, total)  # noqa: E731
+        report = partial(_report, display, "photos")
         photos, left = prepare(headers, names, work / "photos", options.size, report)
         bad |= left
     else:
@@ -247,7 +252,7 @@ def _held(work: Path) -> int:
     return total
 
 
-def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, display: Display) -> Mapped:
+def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, display: Progress) -> Mapped:
     pixels = float(np.median([photo.size[0] * photo.size[1] for photo in photos]))
 
     def stage(small: bool) -> Staged:
@@ -259,7 +264,7 @@ def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, display: D
         return Staged(folder, group_photos(photos, scale), scale)
 
     pairs = [(photos[a].name, photos[b].name) for a, b in choose_pairs([p.file for p in photos], options.exhaustive)]
-    return map_photos(Job(work, len(photos), pairs, stage), options.attempts, display.report, display.say)
+    return map_photos(Job(work, len(photos), pairs, stage), options.attempts, partial(_report, display), display.say)
 
 
 def _resize(photo: Photo, folder: Path, scale: float) -> None:
@@ -296,7 +301,7 @@ def _notes(scene: Scene, mapped: Mapped, total: int, left_out: Mapping[str, str]
     return first, *(f"left out: {name}: {reason}" for name, reason in left_out.items())
 
 
-def _write(scene: Scene, out: Path, display: Display, model: str) -> None:
+def _write(scene: Scene, out: Path, display: Progress, model: str) -> None:
     made_from = out / WORK / _WRITTEN  # pictures that another model made straight are not of this scene
     if not made_from.is_file() or made_from.read_text(encoding="utf-8") != model:
         shutil.rmtree(out / IMAGES, ignore_errors=True)
@@ -305,7 +310,7 @@ def _write(scene: Scene, out: Path, display: Display, model: str) -> None:
     def track(steps: Any) -> Any:
         for i in steps:
             yield i
-            display.report("writing", i + 1, len(scene))
+            _report(display, "writing", i + 1, len(scene))
 
     write_transforms(scene, out, resume=True, track=track)
     points = coloured(load(out)).points  # from the straight photos, which are quicker to read than to make again

@@ -23,7 +23,7 @@ def write_transforms(
     folder: Path | str,
     overwrite: bool = False,
     resume: bool = False,
-    track: Callable[[Iterable[int]], Iterable[int]] = iter,
+    track: Callable[[Sequence[int]], Iterable[int]] = iter,
 ) -> Path:
     """Write pictures, points and transforms.json into `folder`; returns the JSON's path. Pictures become PNG, depth
     .npy.

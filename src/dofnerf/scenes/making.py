@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from dofnerf.files import write_json
-
-T = TypeVar("T")
 
 
 def claim(out: Path, record: str, source: Path | None, made_by: str, settings: dict[str, Any]) -> None:
@@ -44,20 +41,3 @@ def claim(out: Path, record: str, source: Path | None, made_by: str, settings: d
 def content_of(made_by: str, settings: dict[str, Any]) -> Any:
     """What the record of a folder with these settings holds, as JSON gives it back."""
     return json.loads(json.dumps({"made_by": made_by, "settings": settings}))
-
-
-def tracker(label: str, show: bool = True) -> Callable[[Iterable[T]], Iterator[T]]:
-    """A progress bar around a loop over views, on a terminal."""
-
-    def track(steps: Iterable[T]) -> Iterator[T]:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(
-            *columns, console=console, transient=True, disable=not (show and console.is_terminal)
-        ) as progress:
-            yield from progress.track(list(steps), description=label)
-
-    return track

@@ -21,11 +21,11 @@ import tyro
 from dofnerf import scenes
 from dofnerf.capture import CaptureOptions, capture
 from dofnerf.capture.command import default_out
-from dofnerf.capture.progress import Display
 from dofnerf.evaluate.report.command import ReportConfig
 from dofnerf.evaluate.report.command import run as write_report
 from dofnerf.files import write_json
 from dofnerf.files.outputs import check_folder
+from dofnerf.files.progress import Progress
 from dofnerf.studio.export import ExportConfig
 from dofnerf.studio.export import run as export
 from dofnerf.studio.view import ViewConfig
@@ -123,7 +123,7 @@ def _scene_of(config: RunConfig, out: Path) -> Path:
                 f"{config.photos}: a scene that has poses already; {flags}: only for photos that have none"
             )
         return config.photos
-    with Display() as display:
+    with Progress(keep=True) as display:
         capture(config.photos, out / SCENE, config.capture, display)
     return out / SCENE
 

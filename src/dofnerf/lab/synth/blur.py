@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -28,11 +28,12 @@ import tyro
 
 from dofnerf import scenes
 from dofnerf.files import write_image, write_map
+from dofnerf.files.progress import track
 from dofnerf.lab.synth.disparity import DisparityConfig, disparities
 from dofnerf.lab.synth.folder import RECORD, fingerprint
 from dofnerf.scenes import Frame, Lens, Scene
 from dofnerf.scenes.export import stems
-from dofnerf.scenes.making import claim, tracker
+from dofnerf.scenes.making import claim
 from dofnerf.scenes.source import DepthFile, PictureFile, Source
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def run(config: BlurConfig) -> Path:
     folder, (width, height) = config.out, source.size
     frames = []
     names = stems(source)
-    for i in tracker("depth")(range(len(source))):
+    for i in track(range(len(source)), "depth"):
         name = names[i]
         sharp, depth = folder / "sharp" / f"{name}.png", folder / "depth" / f"{name}.npy"
         if not sharp.exists():
@@ -187,7 +188,7 @@ def run(config: BlurConfig) -> Path:
     frames = [photographed(frame, lenses, i, config) for i, frame in enumerate(frames)]
     farthest = max(source.far, 1 / far) if far > 0 else source.far
     made = replace(source, frames=tuple(frames), near=min(source.near, 1 / near), far=farthest)
-    target = scenes.write_transforms(made, folder, resume=True, track=tracker("blur"))
+    target = scenes.write_transforms(made, folder, resume=True, track=partial(track, label="blur"))
     print(f"wrote    {folder}")
     return target
 

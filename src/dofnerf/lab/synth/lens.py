@@ -17,12 +17,13 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files import write_image, write_json, write_map
+from dofnerf.files.progress import track
 from dofnerf.lab.synth.folder import RECORD
 from dofnerf.lab.synth.layouts import LAYOUTS, make_layout
 from dofnerf.lab.synth.materials import Layout
 from dofnerf.lab.synth.raytrace import RayTracer
 from dofnerf.lab.synth.rig import handheld_views
-from dofnerf.scenes.making import claim, tracker
+from dofnerf.scenes.making import claim
 
 DISPLAY_GAMMA = 2.2
 
@@ -97,7 +98,7 @@ def make_lens_scene(out: Path | str, config: LensSceneConfig | None = None, prog
     cameras, shots = plan(config, layout)
     tracer: RayTracer | None = None
     steps: list[Shot | int] = [*shots, *range(len(cameras) if config.depth else 0)]
-    for step in tracker("photos", progress)(steps):
+    for step in track(steps, "photos", quiet=not progress):
         path = out / (step.path if isinstance(step, Shot) else _depth_path(step))
         if path.exists():
             continue

@@ -7,14 +7,16 @@ here they are written down, so that other tools and later runs read plain files.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from dofnerf import scenes
+from dofnerf.files.progress import track
 from dofnerf.lab.synth.folder import RECORD, fingerprint
-from dofnerf.scenes.making import claim, tracker
+from dofnerf.scenes.making import claim
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,6 @@ def run(config: LightfieldConfig) -> Path:
     settings = {"width": config.width, **asdict(config.lens), "grid": fingerprint(scene)}
     claim(config.out, RECORD, config.grid, "dofnerf synth lightfield", settings)
     print(scenes.describe(scene), flush=True)
-    target = scenes.write_transforms(scene, config.out, resume=True, track=tracker("average"))
+    target = scenes.write_transforms(scene, config.out, resume=True, track=partial(track, label="average"))
     print(f"wrote    {config.out}")
     return target
