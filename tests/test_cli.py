@@ -24,7 +24,7 @@ def test_help_lists_the_verbs_without_importing_torch():
 @pytest.mark.parametrize("name", VERBS)
 def test_every_flag_is_in_the_help_of_its_verb(name, capsys):
     with pytest.raises(SystemExit) as exit_:
-        main([*name.split(), "--help"])
+        main([*name.split(), "--help-all"])
     assert exit_.value.code == 0
     text = capsys.readouterr().out
     flags = [f"--{field.replace('_', '-')}" for field in _leaves(VERBS[name].load()[0])]
@@ -34,6 +34,21 @@ def test_every_flag_is_in_the_help_of_its_verb(name, capsys):
         assert re.search(rf"{flag}(, --no-\S+)?\s+\S+.*?[a-z]{{3,}} [a-z]", text, re.DOTALL), flag
     assert f"dofnerf {name} " in text.split("usage", 1)[1]
     assert "For example" in text
+
+
+@pytest.mark.parametrize("name", [name for name, verb in VERBS.items() if name in ("render", "export", "train")])
+def test_everyday_help_fits_on_one_screen(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    config = VERBS[name].load()[0]
+    if not hasattr(config, "EVERYDAY"):
+        pytest.skip("has one help")
+    with pytest.raises(SystemExit) as exit_:
+        main([name, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert exit_.value.code == 0 and len(lines) <= 40 and max(map(len, lines)) <= 120
+    assert lines[0].startswith(f"usage: dofnerf {name} ") and lines[-1].endswith(f"dofnerf {name} --help-all")
+    for field in config.EVERYDAY:
+        assert any(line.startswith(f"  --{field.replace('_', '-')}") for line in lines), field
 
 
 def test_help_explains_the_positional_arguments(capsys):

@@ -2,6 +2,9 @@
 
 A verb is a line in `VERBS`: what it does, and where its config (a dataclass whose fields become flags) and its function
 live. They are imported only when the verb is used. Verbs of two words, such as `synth blur`, form a group.
+
+`dofnerf VERB --help` shows the flags that the config lists in its class variable `EVERYDAY` (names of fields, also of
+configs inside it), `--help-all` every flag; a config without that variable has one help, which shows them all.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any, NoReturn
 import tyro
 
 from dofnerf import __version__
+from dofnerf.short_help import short_help
 
 ABOUT = """Blurred photos in; a sharp 3D scene, every photo's lens, and a virtual lens out.
 
@@ -33,16 +37,18 @@ FLAGS = (tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone)
 
 @dataclass(frozen=True)
 class Verb:
-    """`module` holds the dataclass `config` and the function `run(config)`."""
+    """`module` holds the dataclass `config`, or a function of that name that makes one for the arguments, and the
+    function `run(config)`."""
 
     about: str
     module: str
     config: str
 
-    def load(self) -> tuple[type, Callable[[Any], Any]]:
+    def load(self, arguments: Sequence[str] = ()) -> tuple[type, Callable[[Any], Any]]:
         """The config's class and the function that takes one."""
         module = importlib.import_module(self.module)
-        return getattr(module, self.config), module.run
+        config = getattr(module, self.config)
+        return config if isinstance(config, type) else config(arguments), module.run
 
 
 VERBS = {
@@ -103,8 +109,13 @@ def parse(arguments: list[str]) -> tuple[Any, Callable[[Any], Any]]:
     for words in (1, 2):
         name = " ".join(arguments[:words])
         if len(arguments) >= words and name in VERBS:
-            config, run = VERBS[name].load()
-            return tyro.cli(config, prog=f"dofnerf {name}", args=arguments[words:], config=FLAGS), run
+            flags = arguments[words:]
+            config, run = VERBS[name].load(flags)
+            if {"-h", "--help"} & set(flags) and "--help-all" not in flags and hasattr(config, "EVERYDAY"):
+                print(short_help(name, config))
+                raise SystemExit(0)
+            flags = ["--help"] if "--help-all" in flags else flags
+            return tyro.cli(config, prog=f"dofnerf {name}", args=flags, config=FLAGS), run
     # No verb: tyro explains which there are. Their flags are not needed for that, so nothing is imported.
     group = f"{arguments[0]} " if arguments else ""
     members = {name.removeprefix(group): verb for name, verb in VERBS.items() if group and name.startswith(group)}

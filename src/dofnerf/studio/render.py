@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import tyro
 
@@ -37,9 +37,12 @@ class RenderConfig:
       dofnerf render runs/mine --aperture 12 --focus 2.5 --lens-samples 256 --format exr --depth exr
       dofnerf render garden.ply --fstop 1.8 --focus 3.2                f/1.8 on full frame, if a scene unit is a metre
       dofnerf render garden.ply --camera cameras.json --view 0 --fstop 1.8 --focus-at 640,400 --blades 6
-      dofnerf render runs/mine --path orbit --fstop 2 --out orbit.mp4  a film; --rack-focus, --keyframes and others make one too
+      dofnerf render runs/mine --path orbit --fstop 2 --out orbit.mp4  a film; so do --rack-focus and --keyframes
       dofnerf render garden.ply --eye 0,-1,-4 --look-at 0,0,0 --fov 40 --width 1280 --height 720 --out garden.png
     """
+
+    EVERYDAY: ClassVar = ("view", "views", "camera", "width", "aperture", "fstop", "as_shot", "focus", "focus_at", "blades",
+                          "path", "rack_focus", "out")  # fmt: skip
 
     source: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SOURCE")]
     """The folder of a run (dofnerf train), or a .ply of 3D Gaussians from any tool (3DGS, SuperSplat, nerfstudio)."""
