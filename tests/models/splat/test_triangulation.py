@@ -14,7 +14,8 @@ import pytest
 from cameras_around import facing_forward
 from dofnerf import scenes
 from dofnerf.camera import Camera
-from dofnerf.models.splat.start import starting, starting_points, triangulation
+from dofnerf.models.splat import start as starting
+from dofnerf.models.splat.start import starting_points, triangulation
 from dofnerf.models.splat.start.triangulation import Effort, pairs_to_match, triangulated
 from dofnerf.scenes.scene import Frame, Scene
 from painted import BOARD, FOCAL, WALL, Painted, paint

@@ -1,68 +1,49 @@
 """One cloud of points from the disparity maps of all photos.
 
-A pixel counts by how many neighbours come to the same disparity (votes) and by how sharp its photo is there beside the
-others that look at the same place (rank). The best pixels are taken first, and each covers the pixels of other photos
-that show the same place; what less sure pixels add are only places that nobody has yet.
+A pixel is rated by the number of neighbours with the same disparity (votes), and by its photo's sharpness there relative
+to the other photos of the same place (rank). The best pixels are taken first. Each covers the pixels of other photos
+that show the same place, so that less certain pixels only fill what is left.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from dofnerf.models.splat.start.fusion_kernels import choose_pixels, compare_photos
-from dofnerf.models.splat.start.sharpness import local_sharpness
-from dofnerf.models.splat.start.views import Views
-from dofnerf.optics.kernels import run_jobs
+from dofnerf.models.splat.start.views import Views, local_sharpness
+from dofnerf.optics.kernels import compiled, run_jobs
 
-# (votes, rank) at the least, surest first.
-TIERS = ((4, 0.3), (3, 0.3), (4, 0.0), (2, 0.3), (1, 0.3), (2, 0.0))
+_TIERS = ((4, 0.3), (3, 0.3), (4, 0.0), (2, 0.3), (1, 0.3), (2, 0.0))  # least votes and rank, the most certain first
 _AGREE = 0.5  # of the distance between two planes
-_HIDDEN = 3.0  # distances between planes by which something nearer hides a point
+_HIDDEN = 3.0  # planes by which something nearer occludes a point
 
 
-@dataclass(frozen=True)
-class Cloud:
-    """Points (N, 3) float64, colours (N, 3) float32; `tier` (N,) is the place in TIERS, 0 the surest."""
-
-    points: np.ndarray
-    colours: np.ndarray
-    tier: np.ndarray
-
-
-def fuse(views: Views, disparity: np.ndarray, count: int) -> Cloud:
-    """About `count` points at the most, spread evenly over what the photos see, surer ones first to be kept."""
+def fuse(views: Views, disparity: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most about `count` points (N, 3) float64, spread evenly over the photos, and their colours (N, 3) float32."""
     sharpness = local_sharpness(views.grey)
     gap = ((views.planes[:, -1] - views.planes[:, 0]) / (views.planes.shape[1] - 1)).astype(np.float32)
     votes, rank = np.zeros(disparity.shape, dtype=np.int32), np.zeros_like(disparity)
     refined = np.zeros_like(disparity)
     where = (views.neighbours, views.maps, _AGREE * gap)
-    run_jobs(compare_photos, len(disparity), (disparity, sharpness, *where, votes, rank, refined))
+    run_jobs(_compare_photos, len(disparity), (disparity, sharpness, *where, votes, rank, refined))
     covered = np.zeros(disparity.shape, dtype=bool)
-    tier = np.full(disparity.shape, -1, dtype=np.int8)
-    usable = disparity > 0
-    for number, (least_votes, least_rank) in enumerate(TIERS):
-        chosen = np.zeros(disparity.shape, dtype=bool)
-        fit = usable & (votes >= least_votes) & (rank >= least_rank)
-        choose_pixels(disparity, fit, *where, covered, chosen)
-        tier[chosen] = number
-    chosen = _thin(tier >= 0, count)
-    points = np.empty((int(chosen.sum()), 3))
-    begin = 0
+    chosen = np.zeros(disparity.shape, dtype=bool)
+    for least_votes, least_rank in _TIERS:
+        fit = (disparity > 0) & (votes >= least_votes) & (rank >= least_rank)
+        _choose_pixels(disparity, fit, *where, covered, chosen)
+    chosen = _thin(chosen, count)
+    parts = []
     for v, camera in enumerate(views.cameras):
         rows, columns = np.nonzero(chosen[v])
         pixels = np.stack([columns + 0.5, rows + 0.5], axis=-1)
-        points[begin : begin + len(rows)] = camera.unproject(pixels, 1 / refined[v, rows, columns].astype(np.float64))
-        begin += len(rows)
-    return Cloud(points, sharpest_colours(views, points, disparity, sharpness, gap), tier[chosen])
+        parts.append(camera.unproject(pixels, 1 / refined[v, rows, columns].astype(np.float64)))
+    points = np.concatenate(parts)
+    return points, _sharpest_colours(views, points, disparity, sharpness, gap)
 
 
-def sharpest_colours(
+def _sharpest_colours(
     views: Views, points: np.ndarray, disparity: np.ndarray, sharpness: np.ndarray, gap: np.ndarray
 ) -> np.ndarray:
-    """Colours (N, 3) float32 of `points`, from the photo that shows each most sharply and is not hidden by something
-    nearer."""
+    """Colours (N, 3) float32 of `points`, each from the sharpest photo in which it is not occluded."""
     best = np.zeros(len(points), dtype=np.float32)
     colours = np.full((len(points), 3), 0.5, dtype=np.float32)
     height, width = disparity.shape[1:]
@@ -73,7 +54,7 @@ def sharpest_colours(
         columns, rows = pixels[ids].astype(int).T
         sharp = sharpness[v, rows, columns]
         open_ = disparity[v, rows, columns] - 1 / depth[ids] < _HIDDEN * gap[v]
-        sharp = np.where(open_, sharp, sharp * np.float32(1e-6))  # better a hidden photo's colour than none
+        sharp = np.where(open_, sharp, sharp * np.float32(1e-6))  # an occluded photo is better than none
         win = sharp > best[ids]
         best[ids[win]] = sharp[win]
         colours[ids[win]] = views.photos[v, rows[win], columns[win]]
@@ -81,7 +62,7 @@ def sharpest_colours(
 
 
 def _thin(chosen: np.ndarray, count: int) -> np.ndarray:
-    """Every so-manieth of the pixels `chosen` (V, H, W), counted along a curve that stays close to where it was."""
+    """An evenly strided subset of the pixels `chosen` (V, H, W), `count` of them, along a Morton curve."""
     total = int(chosen.sum())
     if total <= count:
         return chosen
@@ -94,10 +75,80 @@ def _thin(chosen: np.ndarray, count: int) -> np.ndarray:
 
 
 def _interleave(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Morton's order: the bits of both, one after the other."""
+    """Morton codes: the bits of rows and columns interleaved."""
     code = np.zeros(len(rows), dtype=np.int64)
     for bit in range(16):
-        code |= ((rows.astype(np.int64) >> bit) & 1) << (2 * bit + 1) | ((columns.astype(np.int64) >> bit) & 1) << (
-            2 * bit
-        )
+        code |= ((rows >> bit) & 1) << (2 * bit + 1) | ((columns >> bit) & 1) << (2 * bit)
     return code
+
+
+@compiled
+def _compare_photos(first, last, disparity, sharpness, neighbours, maps, tolerance, votes, rank, refined):  # noqa: PLR0913, PLR0917
+    """Votes, rank and refined disparity (V, H, W) of the pixels of photos [first, last).
+
+    `votes` counts the neighbours whose own disparity at that place agrees within `tolerance` (V,). `rank` is this
+    photo's sharpness over the largest among the photos of that place. `refined` is the mean of the disparities that
+    agree, weighted by sharpness, since blur makes them less certain.
+    """
+    height, width = disparity.shape[1:]
+    for v in range(first, last):
+        for y in range(height):
+            for x in range(width):
+                own = disparity[v, y, x]
+                count, best = 0, sharpness[v, y, x]
+                weight = sharpness[v, y, x] + np.float32(1e-12)
+                total = own * weight
+                for k in range(neighbours.shape[1]):
+                    n = neighbours[v, k]
+                    if n < 0:
+                        break
+                    ratio, i, j = _place(maps[v, k], x, y, own)
+                    if ratio <= 0 or not (0 <= i < width and 0 <= j < height):
+                        continue
+                    best = max(best, sharpness[n, j, i])
+                    theirs = disparity[n, j, i] * ratio
+                    if abs(theirs - own) < tolerance[v]:
+                        count += 1
+                        total += theirs * sharpness[n, j, i]
+                        weight += sharpness[n, j, i]
+                votes[v, y, x] = count
+                rank[v, y, x] = sharpness[v, y, x] / max(best, np.float32(1e-12))
+                refined[v, y, x] = total / weight
+
+
+@compiled
+def _choose_pixels(disparity, fit, neighbours, maps, tolerance, covered, chosen):
+    """Mark in `chosen` (V, H, W) the pixels that are `fit` and not `covered`; each then covers itself in the
+    neighbours."""
+    count, height, width = disparity.shape
+    for v in range(count):
+        for y in range(height):
+            for x in range(width):
+                if not fit[v, y, x] or covered[v, y, x]:
+                    continue
+                chosen[v, y, x] = True
+                covered[v, y, x] = True
+                own = disparity[v, y, x]
+                for k in range(neighbours.shape[1]):
+                    n = neighbours[v, k]
+                    if n < 0:
+                        break
+                    ratio, i, j = _place(maps[v, k], x, y, own)
+                    if ratio <= 0 or not (0 <= i < width and 0 <= j < height):
+                        continue
+                    if abs(disparity[n, j, i] * ratio - own) < tolerance[v]:
+                        covered[n, j, i] = True
+
+
+@compiled
+def _place(to, x, y, disparity):
+    """The pixel (x, y) at `disparity` seen by a neighbour: ratio of the depths (≤ 0: behind it), column, row."""
+    column, row = np.float32(x) + np.float32(0.5), np.float32(y) + np.float32(0.5)
+    ratio = to[2, 0] * column + to[2, 1] * row + to[2, 2] + to[2, 3] * disparity
+    if ratio <= 1e-6:
+        return np.float32(0), 0, 0
+    u = (to[0, 0] * column + to[0, 1] * row + to[0, 2] + to[0, 3] * disparity) / ratio
+    v = (to[1, 0] * column + to[1, 1] * row + to[1, 2] + to[1, 3] * disparity) / ratio
+    if not (abs(u) < 1e8 and abs(v) < 1e8):
+        return np.float32(0), 0, 0
+    return ratio, int(np.floor(u)), int(np.floor(v))

@@ -1,5 +1,4 @@
-"""The child process of `triangulation`: pycolmap's features, matches and triangulation with fixed poses. Writes
-points.npz.
+"""The child process of triangulation.py: pycolmap's features, matches and triangulation with fixed poses.
 
 Run by its path, and imports nothing of ours: pycolmap and Pillow must not share a process.
 """
@@ -28,21 +27,15 @@ def triangulate(folder: Path) -> None:
     extraction.sift.first_octave = task["first_octave"]
     reader = pycolmap.ImageReaderOptions()
     reader.camera_model = "PINHOLE"
-    pycolmap.extract_features(
-        database,
-        photos,
-        names,
-        camera_mode=pycolmap.CameraMode.PER_IMAGE,
-        reader_options=reader,
-        extraction_options=extraction,
-    )
+    options = {"reader_options": reader, "extraction_options": extraction}
+    pycolmap.extract_features(database, photos, names, camera_mode=pycolmap.CameraMode.PER_IMAGE, **options)
     posed = _posed(database, {view["name"]: view for view in task["views"]})
     matching = pycolmap.FeatureMatchingOptions()
     matching.num_threads = task["threads"]
     matching.use_gpu = False
-    matching.skip_geometric_verification = True  # the known poses do that, below
+    matching.skip_geometric_verification = True  # done below with the known poses
     verification = pycolmap.TwoViewGeometryOptions()
-    verification.min_num_inliers = 8  # blurred pairs share little
+    verification.min_num_inliers = 8  # blurred photos share few features
     pairs.write_text("".join(f"{names[a]} {names[b]}\n" for a, b in task["pairs"]), encoding="utf-8")
     pairing = pycolmap.ImportedPairingOptions()
     pairing.match_list_path = str(pairs)
@@ -60,8 +53,7 @@ def triangulate(folder: Path) -> None:
 
 
 def _posed(database: Path, views: dict[str, Any]) -> Any:
-    """A reconstruction without points: the database's images with the poses of the task; gives the database its
-    cameras."""
+    """A reconstruction without points: the database's images with the task's poses and cameras."""
     model = pycolmap.Reconstruction()
     with pycolmap.Database.open(database) as db:
         cameras = {camera.camera_id: camera for camera in db.read_all_cameras()}
@@ -94,11 +86,10 @@ def _save(folder: Path, model: Any, names: list[str]) -> None:
 
 
 def _limit(seconds: int) -> None:
-    """End this process by SIGXCPU after so many seconds of work, which, unlike those of a clock, do not count other
-    work."""
+    """End this process by SIGXCPU after `seconds` of processor time."""
     try:
         import resource
-    except ImportError:  # not on this system; the parent looks at the clock
+    except ImportError:  # not on this system; the parent has a wall-clock limit
         return
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
 

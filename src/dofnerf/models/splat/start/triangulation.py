@@ -1,8 +1,7 @@
-"""Sparse points of a scene whose poses are known, triangulated from its training photos by pycolmap in a process of its
-own.
+"""Sparse points of a scene with known poses, triangulated from its training photos by pycolmap in a child process.
 
-Neither sharp photos nor true depth nor held-out views take part. Photos are straight already (a Scene's cameras are
-pinholes), each with its own camera. Small blurred photos hold few features at their own size, so they are enlarged.
+Sharp photos, true depth and held-out views are not used. Photos have no distortion (a Scene's cameras are pinholes).
+Small blurred photos have few features at their own size, so they are enlarged.
 """
 
 from __future__ import annotations
@@ -26,20 +25,19 @@ from dofnerf.scenes.scene import Points, Scene
 from dofnerf.scenes.source import resize
 
 CHILD = Path(__file__).parent / "triangulate_child.py"
-SMALLEST = 64  # pixels of the shorter side, below which there are no features to speak of
-_ENLARGE = 3.0  # at the most
-_SMALL, _LARGE = 380_000, 600_000  # pixels: photos are enlarged up to the first and shrunk down to the second
+SMALLEST = 64  # pixels of the shorter side; smaller photos have too few features
+_ENLARGE = 3.0  # at most
+_SMALL, _LARGE = 380_000, 600_000  # pixels: photos are enlarged to the first and reduced to the second
 _ALL = 150_000_000  # pixels of all photos together, on disk
-_WORST_ERROR = 0.9  # pixels of the enlarged photo
-_EXHAUSTIVE, _NEIGHBOURS = 60, 12  # up to so many photos every pair is matched, beyond that each with its nearest
-_PATIENCE = 5  # seconds of the clock for one of the processor: other work may go on beside it
+_WORST_ERROR = 0.9  # reprojection error in pixels of the enlarged photo
+_EXHAUSTIVE, _NEIGHBOURS = 60, 12  # up to 60 photos every pair is matched, beyond that each with its 12 nearest
+_PATIENCE = 5  # wall-clock seconds per second of processor time: the machine may be busy
 _OUT_OF_TIME = getattr(signal, "SIGXCPU", 0) or 1000
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much work may be done: features a photo, where their scales begin (−1: at half a pixel), processor
-    seconds."""
+    """Limits of the work: features per photo, SIFT's first octave, seconds of processor time."""
 
     features: int = 2000
     first_octave: int = 0
@@ -47,17 +45,16 @@ class Effort:
 
 
 def triangulated(scene: Scene, effort: Effort | None = None) -> Scene:
-    """`scene` with other points: those of its training photos, and for each which of them it sees; or ValueError, why
-    not."""
+    """`scene` with triangulated points, and for each training photo those that it sees. ValueError says why not."""
     effort = effort or Effort()
-    _expect_sense(scene)
+    _check(scene)
     with tempfile.TemporaryDirectory(prefix="dofnerf-") as folder:
         scale = _stage(Path(folder), scene, effort)
         found = _run(Path(folder), effort.seconds)
     keep = found["error"] < _WORST_ERROR
     for i, seen in zip(scene.train, found["visible"], strict=True):
         depth = scene.camera(i).project(found["xyz"])[1]
-        keep &= ~seen | ((depth > 0.5 * scene.near) & (depth < 2 * scene.far))  # strays are wrong matches
+        keep &= ~seen | ((depth > 0.5 * scene.near) & (depth < 2 * scene.far))  # else a wrong match
     points = Points(found["xyz"][keep], found["rgb"][keep], found["error"][keep] / scale)
     frames = [replace(frame, seen=None, seen_error=None) for frame in scene.frames]
     for i, seen in zip(scene.train, found["visible"][:, keep], strict=True):
@@ -65,8 +62,8 @@ def triangulated(scene: Scene, effort: Effort | None = None) -> Scene:
     return replace(scene, frames=tuple(frames), points=points)
 
 
-def _expect_sense(scene: Scene) -> None:
-    if importlib.util.find_spec("pycolmap") is None:  # looks for it without importing it
+def _check(scene: Scene) -> None:
+    if importlib.util.find_spec("pycolmap") is None:  # must not be imported here
         raise ValueError("pycolmap is not installed: pip install 'dofnerf[capture]'")
     width, height = scene.size
     if min(width, height) < SMALLEST:
@@ -76,7 +73,7 @@ def _expect_sense(scene: Scene) -> None:
 
 
 def _stage(folder: Path, scene: Scene, effort: Effort) -> float:
-    """Write the task for the child; returns how much larger the photos are there."""
+    """Write the child's input; returns by how much the photos were enlarged."""
     width, height = scene.size
     pixels = width * height
     wanted = min(max(_SMALL, min(pixels, _LARGE)), _ALL // len(scene.train), pixels * _ENLARGE**2)
@@ -100,7 +97,7 @@ def _stage(folder: Path, scene: Scene, effort: Effort) -> float:
 
 
 def pairs_to_match(scene: Scene) -> list[tuple[int, int]]:
-    """Which two of the training photos, counted from 0, are matched."""
+    """The pairs of training photos to match, as indices into `scene.train`."""
     count = len(scene.train)
     if count <= _EXHAUSTIVE:
         return list(combinations(range(count), 2))
@@ -109,16 +106,12 @@ def pairs_to_match(scene: Scene) -> list[tuple[int, int]]:
 
 
 def _run(folder: Path, seconds: int) -> dict[str, np.ndarray]:
-    """The child's points.npz; ValueError where it fails, works for more than `seconds` or takes `_PATIENCE` times as
-    long."""
-    command, threads = (
-        [sys.executable, str(CHILD), str(folder), str(seconds)],
-        {"OMP_NUM_THREADS": str(torch.get_num_threads())},
-    )
+    """The child's points.npz; ValueError if it fails or exceeds its processor or wall-clock time."""
+    command = [sys.executable, str(CHILD), str(folder), str(seconds)]
     try:
         child = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-            check=False, timeout=_PATIENCE * seconds, env={**os.environ, **threads},
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
+            timeout=_PATIENCE * seconds, env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise ValueError(f"not done in {_PATIENCE * seconds} seconds") from None

@@ -1,4 +1,4 @@
-"""The training photos as the plane sweep wants them: small, grey, stacked, and each with its neighbours."""
+"""The training photos prepared for the plane sweep: resized, grey, stacked, each with its neighbours."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from dofnerf.camera import Camera
 from dofnerf.scenes.scene import Scene
 from dofnerf.scenes.source import resize
 
-LARGEST = 60_000  # pixels of a photo that is swept; points are fewer than that anyway
-FARTHEST = 1e4  # times `near`: there a point is at infinity, for parallax
+LARGEST = 60_000  # pixels of a photo in the sweep; more would not give more points
+FARTHEST = 1e4  # times `near`: no parallax is left beyond
 _WIDEST = 0.7  # cosine of the largest angle between the axes of two photos that are compared
+_HALF = 3  # sharpness is over a window of 7 pixels
+_NOISE = 1e-5  # sharpness of a flat region
 
 
 @dataclass(frozen=True)
 class Views:
-    """V photos of one size: `photos` (V, H, W, 3) and `grey` (V, H, W) float32; `frames` are their numbers in the
-    scene.
+    """V photos of one size: `photos` (V, H, W, 3) and `grey` (V, H, W) float32; `frames` are their scene indices.
 
-    `neighbours` (V, K) are numbers of views, nearest first, −1 where there are fewer; `maps` (V, K, 3, 4) take (x, y,
-    1, δ) of a view to the homogeneous pixel of its neighbour, whose disparity is δ over the third coordinate. `planes`
-    (V, D) are the disparities to try, rising.
+    `neighbours` (V, K) are indices of views, nearest first, padded with −1. `maps` (V, K, 3, 4) take (x, y, 1, δ) of a
+    view to the homogeneous pixel of its neighbour, where the disparity is δ over the third coordinate. `planes` (V, D)
+    are the disparities to try, ascending.
     """
 
     photos: np.ndarray
@@ -35,7 +36,7 @@ class Views:
 
 
 def prepare(scene: Scene, neighbours: int = 8, planes: int = 64) -> Views:
-    """The training photos of `scene`, shrunk to `LARGEST` pixels."""
+    """The training photos of `scene`, of `LARGEST` pixels at most."""
     width, height = scene.size
     shrink = min(1.0, (LARGEST / (width * height)) ** 0.5)
     size = max(8, round(width * shrink)), max(8, round(height * shrink))
@@ -54,13 +55,12 @@ def prepare(scene: Scene, neighbours: int = 8, planes: int = 64) -> Views:
 
 
 def choose_neighbours(cameras: tuple[Camera, ...], near: float, count: int) -> np.ndarray:
-    """For each camera the nearest ones that look about the same way from another place, (V, count) int64, −1 for
-    nobody."""
+    """(V, count) int64: for each camera the nearest others with a similar axis and some baseline, padded with −1."""
     result = np.full((len(cameras), count), -1, dtype=np.int64)
     places, axes = np.stack([c.position for c in cameras]), np.stack([c.forward for c in cameras])
     for v in range(len(cameras)):
         distance = np.linalg.norm(places - places[v], axis=1)
-        # Without a baseline there is no parallax: half a pixel at `near` is the least.
+        # The parallax must be half a pixel at `near` or more.
         fit = (axes @ axes[v] > _WIDEST) & (distance * cameras[v].fx / near > 0.5)
         order = [n for n in np.argsort(distance, kind="stable") if fit[n] and n != v][:count]
         result[v, : len(order)] = order
@@ -68,8 +68,7 @@ def choose_neighbours(cameras: tuple[Camera, ...], near: float, count: int) -> n
 
 
 def between(camera: Camera, other: Camera) -> np.ndarray:
-    """(3, 4): (column, row, 1, disparity) of `camera` → homogeneous pixel of `other`, its third the ratio of the
-    depths."""
+    """(3, 4): (column, row, 1, disparity) of `camera` → homogeneous pixel of `other`; the third is the depth ratio."""
     unproject = np.array(
         [[1 / camera.fx, 0, -camera.cx / camera.fx], [0, -1 / camera.fy, camera.cy / camera.fy], [0, 0, -1]],
         dtype=np.float64,
@@ -79,3 +78,22 @@ def between(camera: Camera, other: Camera) -> np.ndarray:
     rotation = turn @ camera.camera_to_world[:, :3] @ unproject
     shift = turn @ (camera.position - other.position)
     return project @ np.concatenate([rotation, shift[:, None]], axis=1)
+
+
+def local_sharpness(grey: np.ndarray) -> np.ndarray:
+    """Sharpness (V, H, W) float32 of `grey` (V, H, W): local mean square of the second difference, positive."""
+    edge = np.pad(grey, ((0, 0), (1, 1), (1, 1)), mode="edge")
+    around = edge[:, :-2, 1:-1] + edge[:, 2:, 1:-1] + edge[:, 1:-1, :-2] + edge[:, 1:-1, 2:]
+    return (box_mean((around / 4 - grey) ** 2, _HALF) + _NOISE).astype(np.float32)
+
+
+def box_mean(values: np.ndarray, half: int) -> np.ndarray:
+    """Mean of (V, H, W) over windows of 2·half + 1 pixels, the border replicated."""
+    for axis in (1, 2):
+        widths = [(0, 0)] * 3
+        widths[axis] = (half + 1, half)
+        sums = np.cumsum(np.pad(values, widths, mode="edge"), axis=axis, dtype=np.float64)
+        size = values.shape[axis]
+        high = np.take(sums, np.arange(2 * half + 1, 2 * half + 1 + size), axis=axis)
+        values = (high - np.take(sums, np.arange(size), axis=axis)) / (2 * half + 1)
+    return values
