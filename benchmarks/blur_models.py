@@ -28,14 +28,14 @@ from dofnerf import scenes
 from dofnerf.evaluate.metrics import psnr
 from dofnerf.lab.bench.cell import validation
 from dofnerf.models import ViewLens
+from dofnerf.models.data import TrainingData
 from dofnerf.models.splat.model import SplatModel
+from dofnerf.models.splat.training import SplatMethod
 from dofnerf.models.volume.rays import lens_points
 from dofnerf.optics import Kernel, to_display
 from dofnerf.scenes import Scene
 from dofnerf.studio.shot import Opening, exact
 from dofnerf.train import TrainConfig, preset, sharp_oracle, shortened, train, trainer
-from dofnerf.train.data import TrainingData
-from dofnerf.train.methods.splat import SplatMethod
 
 VIEWS = 128
 

@@ -20,9 +20,9 @@ import torch
 
 from dofnerf import scenes
 from dofnerf.lab.bench.step_cost import ROUNDS, begun, patch_of, step_times
+from dofnerf.models.data import training_data
 from dofnerf.scenes import Scene
 from dofnerf.train import preset
-from dofnerf.train.data import training_data
 from dofnerf.train.loop import find_lens
 
 WANTED = {"hash": 1.15, "nerf": 1.04, "dsnerf": 1.04}

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from dofnerf.camera import Camera
-from dofnerf.models import SamplingConfig, VolumeModel
+from dofnerf.models.volume import SamplingConfig, VolumeModel
 from dofnerf.models.volume.fields import kind
 from dofnerf.models.volume.fields.hash_encoding import Grid, encode
 from dofnerf.models.volume.fields.tiny_network import FEATURES, Layers, perceive

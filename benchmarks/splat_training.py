@@ -31,7 +31,7 @@ from dofnerf import scenes
 from dofnerf.scenes import Frame, Scene
 from dofnerf.scenes.source import Resized
 from dofnerf.train import Run, preset, train
-from dofnerf.train.data import training_data
+from dofnerf.models.data import training_data
 from dofnerf.train.loop import steps_of
 
 NERF_RAYS = 256

@@ -167,7 +167,7 @@ def trained(scene: Scene, ways: dict[str, bool], share: float) -> float:
     from dofnerf.train import preset, shortened, train
 
     split = validation(scene)
-    with mock.patch("dofnerf.train.methods.splat.starting_points", partial(starting_points, **ways)):
+    with mock.patch("dofnerf.models.splat.training.starting_points", partial(starting_points, **ways)):
         return held_out_psnr(train(split, shortened(preset("fast", "splat"), share)), split)
 
 

@@ -13,8 +13,8 @@ from small_photos import COUNT, FOCAL, HEIGHT, WIDTH, place
 from dofnerf import scenes
 from dofnerf.capture import capture, mapping
 from dofnerf.cli import main
-from dofnerf.train.data import aperture_groups, exif_apertures, f_numbers
-from dofnerf.train.setting import Setting
+from dofnerf.models.data import aperture_groups, exif_apertures, f_numbers
+from dofnerf.models.setting import Setting
 from painted import BOARD, WALL
 from poses import align
 

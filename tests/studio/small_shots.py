@@ -11,13 +11,13 @@ from looks import sharpness
 from tiny_world import InMemory, config
 
 from dofnerf.camera import Camera
+from dofnerf.models.setting import Setting
 from dofnerf.models.splat.model import SplatModel, begin_splats
+from dofnerf.models.splat.training import SplatConfig
 from dofnerf.scenes import Frame, Scene, Splats, Viewpoint, write_cameras, write_splats
 from dofnerf.train import checkpoint, preset
 from dofnerf.train.folder import CAMERAS
 from dofnerf.train.learner import Learner
-from dofnerf.train.methods.splat import SplatConfig
-from dofnerf.train.setting import Setting
 
 WIDTH, HEIGHT, FOCAL = 64, 48, 60.0
 NEAR, FAR = 2.0, 6.0

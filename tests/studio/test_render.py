@@ -17,7 +17,8 @@ from small_splats import through_points
 from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.files import read_image, read_map
-from dofnerf.models import ViewLens, average_light, render_exact
+from dofnerf.models import ViewLens
+from dofnerf.models.volume import average_light, render_exact
 from dofnerf.optics.shapes import Kernel
 from dofnerf.scenes import Lens, Viewpoint, read_cameras, write_cameras
 from dofnerf.studio.shot import Opening, exact, from_point

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from dofnerf.models import Model, View, ViewLens
+from dofnerf.models import Group, Method, Model, Outcome, Steps, View, ViewLens
 from dofnerf.models.volume.rays import camera_rays
 from dofnerf.optics import scatter
 from dofnerf.train import LensLearningConfig, RatesConfig, StepsConfig, TrainConfig
-from dofnerf.train.methods import Group, Method, Outcome, Steps
 
 GROWS_AFTER = 5  # steps
 

@@ -18,8 +18,9 @@ import safetensors.torch
 import torch
 from tiny_world import QUIET, config, scene
 
+from dofnerf.models.volume import steps
 from dofnerf.scenes import read_cameras
-from dofnerf.train import Diverged, KeepConfig, Run, checkpoint, loop, steps, train
+from dofnerf.train import Diverged, KeepConfig, Run, checkpoint, loop, train
 
 HERE = Path(__file__).parent
 STOPS = {"by SIGKILL": 6, "by Ctrl-C": 9, "in a write": 7}  # after these steps

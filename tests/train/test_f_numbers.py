@@ -12,12 +12,12 @@ from tiny_world import QUIET, config, scene
 
 from dofnerf import scenes
 from dofnerf.files import write_image
+from dofnerf.models.data import aperture_groups, f_numbers
+from dofnerf.models.setting import Setting
 from dofnerf.scenes.exif import Exif
 from dofnerf.scenes.source import PictureFile
 from dofnerf.train import train
-from dofnerf.train.data import aperture_groups, f_numbers
 from dofnerf.train.learner import starting_lens
-from dofnerf.train.setting import Setting
 
 F_NUMBER = 0x829D
 NAMED = (1.8, 4.0, None, 1.8, 4.0)  # photo 3 is held out

@@ -8,7 +8,8 @@ from tiny_world import FAR, LENS, NEAR, config, scene
 from dofnerf.optics import LearnedLens, scatter, to_display, to_linear
 from dofnerf.train import lens_search, loop, train
 from dofnerf.train.lens_adam import LensAdam
-from dofnerf.train.lens_search import BLURS, SmallView, search_lens
+from dofnerf.models.base import BLURS
+from dofnerf.train.lens_search import SmallView, search_lens
 
 
 def lens_of(count, **changes):

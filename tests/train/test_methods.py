@@ -12,10 +12,10 @@ import safetensors.torch
 import torch
 from tiny_world import QUIET, scene
 
+from dofnerf.models import _known, method, methods, register
 from dofnerf.models.volume.fields import kinds
 from dofnerf.train import Run, preset, train
 from dofnerf.train.folder import RunFolder
-from dofnerf.train.methods import _known, method, methods, register
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,10 +8,10 @@ import torch
 from tiny_world import QUIET, config, scene
 
 import dofnerf
+from dofnerf.models.setting import Setting
 from dofnerf.optics import LearnedLens
 from dofnerf.train import Run, pinhole_twin, preset, train
 from dofnerf.train.learner import Learner
-from dofnerf.train.setting import Setting
 
 
 def psnr(run, world, i):

@@ -10,8 +10,8 @@ import pytest
 import torch
 from together import trainings, watched
 
+from dofnerf.models.workers import ALONE, Workers, may_speak
 from dofnerf.train import Run, checkpoint
-from dofnerf.train.workers import ALONE, Workers, may_speak
 
 HERE = Path(__file__).parent
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from cameras_around import facing_forward
-from dofnerf.models import SamplingConfig
+from dofnerf.models.volume import SamplingConfig
 from dofnerf.models.volume.fields.hashgrid import HashConfig
 from dofnerf.optics import scatter
 from dofnerf.scenes import Frame, Lens, Points, Scene

@@ -19,9 +19,9 @@ import torch.distributed as dist
 from tiny_world import config, scene
 
 from dofnerf import cli
-from dofnerf.models import VolumeModel
+from dofnerf.models.volume import VolumeModel, steps
 from dofnerf.scenes import DEMO
-from dofnerf.train import KeepConfig, checkpoint, loop, steps, train
+from dofnerf.train import KeepConfig, checkpoint, loop, train
 from dofnerf.train.folder import RunFolder
 
 COMMAND = ["--width", "24", "--which-frames", "0", "1", "2", "3", "4", "--hold-every", "0", "--no-search", "--refits"]

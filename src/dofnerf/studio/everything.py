@@ -26,12 +26,12 @@ from dofnerf.evaluate.report.command import run as write_report
 from dofnerf.files import write_json
 from dofnerf.files.outputs import check_folder
 from dofnerf.files.progress import Progress
+from dofnerf.models.data import f_numbers
 from dofnerf.studio.export import ExportConfig
 from dofnerf.studio.export import run as export
 from dofnerf.studio.view import ViewConfig
 from dofnerf.studio.view import run as show
 from dofnerf.train import KeepConfig, Run, preset, shortened, train
-from dofnerf.train.data import f_numbers
 from dofnerf.train.presets import check_share
 
 SCENE, RUN, RECORD = "scene", "run", "run.json"

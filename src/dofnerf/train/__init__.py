@@ -11,7 +11,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from dofnerf.train.config import LensLearningConfig, RatesConfig, StepsConfig, TrainConfig
+from dofnerf.models.config import LensLearningConfig, RatesConfig, StepsConfig, TrainConfig
 from dofnerf.train.folder import KeepConfig
 from dofnerf.train.loop import Diverged
 from dofnerf.train.presets import pinhole_twin, preset, sharp_oracle, shortened

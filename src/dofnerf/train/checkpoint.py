@@ -16,11 +16,11 @@ import safetensors.torch
 import torch
 
 from dofnerf.files import atomic
-from dofnerf.train.config import TrainConfig
+from dofnerf.models import method
+from dofnerf.models.config import TrainConfig
+from dofnerf.models.setting import Setting
 from dofnerf.train.learner import Learner, Standing
-from dofnerf.train.methods import method
 from dofnerf.train.plain import from_plain, to_plain
-from dofnerf.train.setting import Setting
 
 FILE = "checkpoint.safetensors"
 _FORMAT = "dofnerf run 1"

@@ -11,15 +11,15 @@ import tyro
 
 from dofnerf import scenes
 from dofnerf.files.outputs import check_folder
+from dofnerf.models import methods
+from dofnerf.models.config import Sharing, TrainConfig
 from dofnerf.models.splat.model import Blur
-from dofnerf.train.config import Sharing, TrainConfig
+from dofnerf.models.splat.training import SplatConfig
+from dofnerf.models.workers import may_speak
 from dofnerf.train.folder import KeepConfig
-from dofnerf.train.methods import methods
-from dofnerf.train.methods.splat import SplatConfig
 from dofnerf.train.presets import Preset, check_share, preset, shortened
 from dofnerf.train.run import Run
 from dofnerf.train.trainer import Device, train
-from dofnerf.train.workers import may_speak
 
 Format = Literal["auto", "transforms", "triplets", "llff", "colmap", "lightfield"]
 _AS_PRESET = tyro.conf.arg(help_behavior_hint="(default: the preset's)")

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from dofnerf.files import write_image, write_json
+from dofnerf.models import Outcome
+from dofnerf.models.data import TrainingData
 from dofnerf.scenes import Scene, Viewpoint, write_cameras
 from dofnerf.train import checkpoint, scalars
-from dofnerf.train.data import TrainingData
 from dofnerf.train.learner import Learner
-from dofnerf.train.methods import Outcome
 from dofnerf.train.plain import to_plain
 from dofnerf.train.progress import Progress
 from dofnerf.train.run import Run

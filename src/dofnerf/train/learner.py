@@ -12,16 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dofnerf.models import Model
+from dofnerf.models import Model, NotFinite, Outcome, method
+from dofnerf.models.config import LensLearningConfig, TrainConfig
+from dofnerf.models.data import TrainingData
+from dofnerf.models.setting import Setting
+from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import LearnedLens
 from dofnerf.scenes import Scene
-from dofnerf.train.config import LensLearningConfig, TrainConfig
-from dofnerf.train.data import TrainingData
 from dofnerf.train.lens_adam import LensAdam
 from dofnerf.train.lens_search import apart
-from dofnerf.train.methods import NotFinite, Outcome, method
-from dofnerf.train.setting import Setting
-from dofnerf.train.workers import ALONE, Workers
 
 _EPSILON = 1e-15  # most corners of a hash grid have tiny gradients: they must count
 

@@ -30,9 +30,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from dofnerf.models.base import BLURS
+from dofnerf.models.data import missed
 from dofnerf.optics import LearnedLens, scatter, to_display, to_linear
 from dofnerf.optics.light import Curve
-from dofnerf.train.data import missed
 
 _COARSE = (7, 9)  # apertures, focuses
 _ROUNDS = 6
@@ -41,7 +42,6 @@ _WORTH = 0.02  # of the difference to a photo: what a lens must take away
 _OWN = 0.05  # of the difference that the aperture of all leaves: what one of its own must take away
 _RISES = 1.1  # times the least difference yet: apertures that are wider still are not tried
 _MOST = 0.75  # of the photos: if so many have a lens, the others will have one, too
-BLURS = 0.5  # pixels of blur radius: with less a photo is sharp, and the aperture has almost no gradient
 _IN_FOCUS = 1.2  # pixels of blur radius, in the photo
 _LIKE = 0.2  # of the logarithm of apertures: the difference at which they are pulled together most
 _LARGEST = 0.98  # of the largest aperture: beyond, the logit has no slope left

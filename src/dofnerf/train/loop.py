@@ -17,12 +17,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from dofnerf.models import NotFinite, Outcome, Steps, method
+from dofnerf.models.base import BLURS
+from dofnerf.models.data import TrainingData
+from dofnerf.models.workers import ALONE, Workers
 from dofnerf.train import checkpoint
-from dofnerf.train.data import TrainingData
 from dofnerf.train.learner import Learner, Standing
-from dofnerf.train.lens_search import BLURS, SmallView, search_lens, sharp_pixels
-from dofnerf.train.methods import NotFinite, Outcome, Steps, method
-from dofnerf.train.workers import ALONE, Workers
+from dofnerf.train.lens_search import SmallView, search_lens, sharp_pixels
 
 _SMALL = 128  # pixels across that the search wants, of smaller photos more than half: with less, focus and aperture look alike
 FINER = 2  # how much finer than the search looks a view is drawn for it: one ray a pixel has jagged edges

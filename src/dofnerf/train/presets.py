@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal, get_args
 
-from dofnerf.train.config import TrainConfig
-from dofnerf.train.methods import method
+from dofnerf.models import method
+from dofnerf.models.config import TrainConfig
 
 Preset = Literal["fast", "best", "paper", "pinhole", "sharp-oracle"]
 

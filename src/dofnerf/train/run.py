@@ -9,11 +9,11 @@ from pathlib import Path
 from dofnerf.camera import Camera
 from dofnerf.files import atomic
 from dofnerf.models import Model, View, ViewLens
+from dofnerf.models.config import TrainConfig
+from dofnerf.models.setting import Setting
 from dofnerf.optics import Kernel, LearnedLens
 from dofnerf.train import checkpoint
-from dofnerf.train.config import TrainConfig
 from dofnerf.train.learner import Learner
-from dofnerf.train.setting import Setting
 
 _COLUMNS = ("photo", "aperture", "K", "focus_depth", "focus_disparity", "lens_radius", "f_number_exif")
 

@@ -9,21 +9,21 @@ from typing import Literal
 
 import torch
 
+from dofnerf.models import method
+from dofnerf.models.config import TrainConfig
+from dofnerf.models.data import training_data
+from dofnerf.models.setting import Setting
+from dofnerf.models.workers import gathered, several
 from dofnerf.scenes import Scene
 from dofnerf.train import checkpoint
-from dofnerf.train.config import TrainConfig
-from dofnerf.train.data import training_data
 from dofnerf.train.folder import KeepConfig, RunFolder
 from dofnerf.train.learner import Learner
 from dofnerf.train.loop import Onlooker, learn
-from dofnerf.train.methods import method
 from dofnerf.train.plain import to_plain
 from dofnerf.train.presets import preset as preset_of
 from dofnerf.train.progress import Progress
 from dofnerf.train.run import Run
 from dofnerf.train.scalars import writer_class
-from dofnerf.train.setting import Setting
-from dofnerf.train.workers import gathered, several
 
 Device = Literal["auto", "cpu", "cuda"]
 

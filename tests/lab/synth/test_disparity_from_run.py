@@ -10,7 +10,7 @@ from tiny_world import config, scene
 from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.lab.synth.disparity import DisparityConfig, disparities
-from dofnerf.models import render_view
+from dofnerf.models.volume import render_view
 from dofnerf.train import train
 
 

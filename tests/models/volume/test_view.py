@@ -8,7 +8,8 @@ import torch
 
 from cameras_around import look_at
 from dofnerf.camera import Camera
-from dofnerf.models import SamplingConfig, ViewLens, VolumeModel, average_light, concentrate, render_exact, render_view
+from dofnerf.models import ViewLens
+from dofnerf.models.volume import SamplingConfig, VolumeModel, average_light, concentrate, render_exact, render_view
 from dofnerf.models.volume.fields import FieldKind, VolumetricField, kind
 from dofnerf.models.volume.rays import Rays, camera_rays, choose_space, lens_points, lens_rays, stack_cameras
 from dofnerf.optics import Kernel

@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy.integrate import quad
 
-from dofnerf.models import (
+from dofnerf.models import ViewLens
+from dofnerf.models.volume import (
     Shaded,
-    ViewLens,
     concentrate,
     concentrate_layers,
     layer_edges,

@@ -20,8 +20,8 @@ from dofnerf.lab.bench.conclusions import MARKDOWN, Conclusions, Sketch, markdow
 from dofnerf.lab.bench.engines import as_by_ctrl_c, engine, handled
 from dofnerf.lab.bench.experiments import EXPERIMENTS
 from dofnerf.lab.bench.schedule import Outcomes, already_done, announce, work_off
+from dofnerf.models import methods
 from dofnerf.scenes import PACKAGED
-from dofnerf.train.methods import methods
 from dofnerf.train.presets import check_share
 
 Name = Literal["shallow", "dsnerf", "sharp", "ablation", "lens", "volume", "cost", "design"]

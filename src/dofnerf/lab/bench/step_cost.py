@@ -16,13 +16,13 @@ from typing import Any, get_args
 
 import torch
 
+from dofnerf.models.config import Stage
+from dofnerf.models.data import training_data
+from dofnerf.models.setting import Setting
 from dofnerf.scenes import Lens, Scene
 from dofnerf.train import Run, TrainConfig
-from dofnerf.train.config import Stage
-from dofnerf.train.data import training_data
 from dofnerf.train.learner import Learner
 from dofnerf.train.loop import steps_of
-from dofnerf.train.setting import Setting
 
 PATCH = {"hash": 48, "splat": 48}  # pixels along a side; networks take 32, as the paper's cost experiment does
 WARM = {"hash": 150}  # pinhole steps first: until the density grid knows where something is

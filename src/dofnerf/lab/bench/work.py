@@ -18,7 +18,7 @@ from dofnerf.evaluate.scores import NO_WEIGHTS, score
 from dofnerf.files import write_image
 from dofnerf.lab.bench.cell import RUN, Cell, Findings, read_findings, write_findings
 from dofnerf.lab.bench.step_cost import rendering_cost, training_cost
-from dofnerf.models import VolumeModel
+from dofnerf.models.volume import VolumeModel
 from dofnerf.models.volume.rays import pixel_rays, random_pixels, stack_cameras
 from dofnerf.models.volume.weights import ray_weights, thickness_of
 from dofnerf.scenes import Scene

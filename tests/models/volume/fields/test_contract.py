@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cameras_around import facing_forward
-from dofnerf.models import SamplingConfig, VolumeModel
+from dofnerf.models.volume import SamplingConfig, VolumeModel
 from dofnerf.models.volume.fields import kind, kinds
 from dofnerf.models.volume.fields.base import BRIGHTEST
 from dofnerf.models.volume.rays import camera_rays, choose_space

@@ -14,18 +14,17 @@ import torch
 from torch import Tensor
 
 from dofnerf.models import Model, ViewLens
+from dofnerf.models.base import BLURS, Group, Method, NotFinite, Outcome, Steps
+from dofnerf.models.config import LensLearningConfig, RatesConfig, Stage, StepsConfig, TrainConfig
+from dofnerf.models.data import TrainingData, missed
+from dofnerf.models.setting import Setting
+from dofnerf.models.splat.growth import Growth
 from dofnerf.models.splat.model import Blur, SplatModel, begin_splats
+from dofnerf.models.splat.sharpness import local_sharpness
 from dofnerf.models.splat.start import starting_points
+from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import LearnedLens
 from dofnerf.scenes import Scene
-from dofnerf.train.config import LensLearningConfig, RatesConfig, Stage, StepsConfig, TrainConfig
-from dofnerf.train.data import TrainingData, missed
-from dofnerf.train.lens_search import BLURS
-from dofnerf.train.methods.base import Group, Method, NotFinite, Outcome, Steps
-from dofnerf.train.methods.growth import Growth
-from dofnerf.train.setting import Setting
-from dofnerf.train.sharpness import local_sharpness
-from dofnerf.train.workers import ALONE, Workers
 
 _FEWEST, _MOST = 10_000, 60_000  # Gaussians, unless asked for
 _POWER, _SOFT = 0.4, 0.01  # of gradients, in `price_of_edges`

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from dofnerf.models import SamplingConfig
+from dofnerf.models.volume import SamplingConfig
 from dofnerf.optics.light import Curve
 
 Stage = Literal["pinhole", "patches", "lens rays"]

@@ -6,13 +6,13 @@ import pytest
 import torch
 from tiny_world import FAR, NEAR, config, scene
 
-from dofnerf.models import Concentrated, Shaded
+from dofnerf.models import NotFinite
+from dofnerf.models.data import training_data
+from dofnerf.models.volume import Concentrated, Shaded
 from dofnerf.models.volume.rays import choose_space
+from dofnerf.models.volume.steps import VolumeSteps
 from dofnerf.optics import LearnedLens
-from dofnerf.train.data import training_data
 from dofnerf.train.lens_search import SmallView, sharp_pixels
-from dofnerf.train.methods import NotFinite
-from dofnerf.train.steps import VolumeSteps
 
 
 class Truth:

@@ -7,12 +7,12 @@ import pytest
 import torch
 from tiny_world import QUIET, scene
 
+from dofnerf.models.data import missed, training_data
+from dofnerf.models.splat.growth import Growth
 from dofnerf.models.splat.model import begin_splats
+from dofnerf.models.splat.training import SplatConfig, SplatMethod, SplatSteps, price_of_edges
 from dofnerf.train import Run, preset, train
-from dofnerf.train.data import missed, training_data
 from dofnerf.train.folder import RunFolder
-from dofnerf.train.methods.growth import Growth
-from dofnerf.train.methods.splat import SplatConfig, SplatMethod, SplatSteps, price_of_edges
 
 
 def small(steps=(30, 50, 0), **own):

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
+from dofnerf.models.config import Sharing
 from dofnerf.models.volume.rays import CameraStack, Rays, pixel_rays, stack_cameras
 from dofnerf.optics import aperture_from_f_number
 from dofnerf.scenes import Scene
 from dofnerf.scenes.exif import read_exif
-from dofnerf.train.config import Sharing
 
 _WHITE = 0.95  # of a photo: from there on it may have been cut off at 1, and compressed since
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from scipy.ndimage import gaussian_filter
 
-from dofnerf.train.sharpness import local_sharpness
+from dofnerf.models.splat.sharpness import local_sharpness
 
 
 def test_the_sharp_half_of_a_photo_counts_more():

@@ -18,10 +18,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dofnerf.models import (
+from dofnerf.models import ViewLens
+from dofnerf.models.base import BLURS, NotFinite, Outcome, Steps
+from dofnerf.models.config import Stage
+from dofnerf.models.data import missed
+from dofnerf.models.volume import (
     Concentrated,
     Shaded,
-    ViewLens,
     VolumeModel,
     average_light,
     concentrate,
@@ -41,10 +44,6 @@ from dofnerf.models.volume.rays import (
 )
 from dofnerf.optics import scatter_layers
 from dofnerf.optics.shapes import RIM
-from dofnerf.train.config import Stage
-from dofnerf.train.data import missed
-from dofnerf.train.lens_search import BLURS
-from dofnerf.train.methods.base import NotFinite, Outcome, Steps
 
 _LEFT = 4  # pixels from the middle of a patch that always count, however large a blur claims to be
 _REFRESH = 1 / 8  # of the density grid's cells at a time

@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import torch
 
-from dofnerf.models import Model, SamplingConfig, VolumeModel
+from dofnerf.models import Model
+from dofnerf.models.base import Method, Steps
+from dofnerf.models.config import LensLearningConfig, RatesConfig, StepsConfig, TrainConfig
+from dofnerf.models.data import TrainingData
+from dofnerf.models.setting import Setting
+from dofnerf.models.volume import SamplingConfig, VolumeModel
 from dofnerf.models.volume.fields import FieldKind, kinds
+from dofnerf.models.volume.steps import VolumeSteps
+from dofnerf.models.workers import Workers
 from dofnerf.optics import LearnedLens
 from dofnerf.scenes import Scene
-from dofnerf.train.config import LensLearningConfig, RatesConfig, StepsConfig, TrainConfig
-from dofnerf.train.data import TrainingData
-from dofnerf.train.methods.base import Method, Steps
-from dofnerf.train.setting import Setting
-from dofnerf.train.steps import VolumeSteps
-from dofnerf.train.workers import Workers
 
 NETWORK_RATE = 5e-4  # for coarse-fine pairs of networks: the paper's
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dofnerf.models.config import TrainConfig
+from dofnerf.models.data import aperture_groups, exif_apertures, exif_focuses, f_numbers
 from dofnerf.models.volume.rays import Space, choose_space
 from dofnerf.scenes import Scene
-from dofnerf.train.config import TrainConfig
-from dofnerf.train.data import aperture_groups, exif_apertures, exif_focuses, f_numbers
 
 
 @dataclass(frozen=True)
