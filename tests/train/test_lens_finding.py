@@ -5,10 +5,10 @@ import pytest
 import torch
 from tiny_world import FAR, LENS, NEAR, config, scene
 
+from dofnerf.models.base import BLURS
 from dofnerf.optics import LearnedLens, scatter, to_display, to_linear
 from dofnerf.train import lens_search, loop, train
 from dofnerf.train.lens_adam import LensAdam
-from dofnerf.models.base import BLURS
 from dofnerf.train.lens_search import SmallView, search_lens
 
 
