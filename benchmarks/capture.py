@@ -25,7 +25,7 @@ import numpy as np
 
 from dofnerf import scenes
 from dofnerf.capture import CaptureOptions, capture, mapping
-from dofnerf.capture.attempts import Attempt
+from dofnerf.capture.mapping import Attempt
 from dofnerf.files import write_image
 from dofnerf.files.progress import Progress
 from dofnerf.scenes import Scene
@@ -93,9 +93,9 @@ def main() -> int:
         source = photos_of(true, options.work / f"{Path(options.name).name}-photos")
     else:
         true, source = scenes.load(options.truth, format=options.format), options.photos
-    ladder = (PLAIN,) if options.plain else mapping.LADDER
+    ladder = (PLAIN,) if options.plain else mapping.ATTEMPTS
     row = [name]
-    with mock.patch.object(mapping, "LADDER", ladder), Progress(keep=True) as display:
+    with mock.patch.object(mapping, "ATTEMPTS", ladder), Progress(keep=True) as display:
         asked = CaptureOptions(size=options.size, hold_every=0, keep_work=True)
         try:
             found = capture(source, work, replace(asked, attempts=1) if options.plain else asked, display)

@@ -56,7 +56,7 @@ VERBS = {
     "demo": Verb("See it work on the scene in the package, in minutes.", "dofnerf.studio.demo", "DemoConfig"),
     "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
     "run": Verb("Photos in; scene, lens, report and page out.", "dofnerf.studio.everything", "RunConfig"),
-    "capture": Verb("A folder of photos in, a scene with poses out.", "dofnerf.capture.command", "CaptureConfig"),
+    "capture": Verb("A folder of photos in, a scene with poses out.", "dofnerf.capture.pipeline", "CaptureConfig"),
     "train": Verb(
         "Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"
     ),

@@ -10,14 +10,10 @@ from small_photos import save_photo
 
 from dofnerf.capture import photos as photos_module
 from dofnerf.capture.assembly import ScaleBy
-from dofnerf.capture.attempts import LADDER
-from dofnerf.capture.groups import group_photos
-from dofnerf.capture.listing import list_files
-from dofnerf.capture.mapping import Mapped
-from dofnerf.capture.pairs import choose_pairs, most_alike
+from dofnerf.capture.inputs import extract_frames, list_files
+from dofnerf.capture.mapping import ATTEMPTS, Mapped, choose_pairs, group_photos, most_similar
 from dofnerf.capture.photos import Header, Photo, choose_turns, prepare, read_headers, sharpness, working_names
-from dofnerf.capture.verdicts import explain
-from dofnerf.capture.video import extract_frames
+from dofnerf.capture.pipeline import explain
 from dofnerf.files import read_image, write_video
 from dofnerf.scenes.exif import Exif, read_exif
 
@@ -189,12 +185,12 @@ def test_pairs_of_few_and_of_many(tmp_path):
     assert len(pairs) == len(set(pairs)) < 60 * 59 / 2 * 0.8 and all(0 <= a < b < 60 for a, b in pairs)
     assert {(i, i + step) for i in range(44) for step in (1, 8, 16)} <= set(pairs)
     assert {(i, i + 30) for i in range(30)} <= set(pairs)  # they show the same
-    assert most_alike(np.eye(3)[[0, 0, 1]], 1)[:2].ravel().tolist() == [1, 0]
+    assert most_similar(np.eye(3)[[0, 0, 1]], 1)[:2].ravel().tolist() == [1, 0]
 
 
 def test_the_ladder_grows_more_tolerant():
-    first, second, small, third = LADDER
-    assert len({attempt.features for attempt in LADDER}) == 3 and first.features == second.features
+    first, second, small, third = ATTEMPTS
+    assert len({attempt.features for attempt in ATTEMPTS}) == 3 and first.features == second.features
     assert small.small and not any(attempt.small for attempt in (first, second, third))
     assert small.extraction == third.extraction and small.mapping == second.mapping
     assert third.extraction["sift"]["estimate_affine_shape"] and third.extraction["sift"]["domain_size_pooling"]

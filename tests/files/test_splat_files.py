@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dofnerf.files.ply import read_ply
-from dofnerf.files.splats import Drawing, Splats, read_drawing, read_splats, write_splats
+from dofnerf.files.ply import Drawing, Splats, read_drawing, read_ply, read_splats, write_splats
 
 NAMES = ["x", "y", "z", "nx", "ny", "nz", "f_dc_0", "f_dc_1", "f_dc_2", *(f"f_rest_{i}" for i in range(9)), "opacity",
          "scale_0", "scale_1", "scale_2", "rot_0", "rot_1", "rot_2", "rot_3"]  # fmt: skip

@@ -1,5 +1,4 @@
-"""A folder of photos, or a video, → a scene: poses by pycolmap in a process of its own, EXIF, straight photos, sparse
-points.
+"""A folder of photos, or a video, → a scene: poses by pycolmap, EXIF, undistorted photos, sparse points.
 
 scene = capture("photos", "scene")          # dofnerf capture photos --out scene
 """

@@ -1,7 +1,13 @@
-"""Poses for prepared photos: attempts up a ladder of tolerance, each by pycolmap in a process of its own.
+"""Poses for prepared photos by pycolmap, which runs in a process of its own: increasingly tolerant attempts.
+
+Defocus takes fine features away and leaves few, large ones of low contrast. So the later attempts take weaker features,
+describe them over several sizes and with affine shape (domain-size pooling), search for more matches along the epipolar
+lines once these are known (guided matching), and accept a photo with fewer of them. That costs time and admits wrong
+matches, so it is not the first attempt. Strongly blurred photos match better when they are small, where noise counts
+for less, too: one attempt works on small copies.
 
 All that was computed stays in the work folder: features and matches in a database, each attempt's models and summary
-beside it. Called again, this goes on from there.
+beside it. A second call resumes there.
 """
 
 from __future__ import annotations
@@ -14,20 +20,135 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
+from PIL import Image
 
-from dofnerf.capture.attempts import LADDER, Attempt
-from dofnerf.capture.groups import Group
+from dofnerf.capture.photos import Photo
 from dofnerf.files import write_json
 from dofnerf.files.guard import first_line
 
 CHILD = Path(__file__).parent / "colmap_child.py"
 LOG = "pycolmap.log"
-FULL = "the disk is full; free some space and run the same command again, which goes on from here"
+FULL = "the disk is full; free some space and run the same command again, which resumes"
+EXHAUSTIVE = 80  # up to so many photos every pair is matched
+NEIGHBOURS = 8  # in order, on each side; then every 16th, 32nd …
+SIMILAR = 12  # most similar photos, by their thumbnails
+_THUMBNAIL = 24  # pixels along a side of those
+_FOCAL_GUESS = 1.2  # focal length as a fraction of the longer side, where EXIF has none
 Report = Callable[[str, int, int], None]
+Options = dict[str, Any]  # names of pycolmap's options → values or further names
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """`features` names a database: attempts of the same name share one. `small` asks for small copies of the photos.
+
+    The rest are options of pycolmap.
+    """
+
+    name: str
+    features: str
+    extraction: Options = field(default_factory=dict)
+    matching: Options = field(default_factory=dict)
+    verification: Options = field(default_factory=dict)
+    mapping: Options = field(default_factory=dict)
+    small: bool = False
+
+
+_USUAL_SIFT = {"peak_threshold": 0.004, "max_num_features": 6000}
+_ROBUST_SIFT = {
+    "peak_threshold": 0.0015, "max_num_features": 5000, "estimate_affine_shape": True, "domain_size_pooling": True,
+}  # fmt: skip
+_TOLERANT = {
+    "min_num_matches": 8,
+    "init_num_trials": 500,
+    "mapper": {
+        "init_min_num_inliers": 40, "init_min_tri_angle": 4.0, "init_max_error": 6.0, "abs_pose_min_num_inliers": 12,
+        "abs_pose_min_inlier_ratio": 0.1, "max_reg_trials": 8,
+    },
+}  # fmt: skip
+ATTEMPTS = (
+    Attempt("usual settings", "plain", {"sift": _USUAL_SIFT}),
+    Attempt("usual features, mapped more tolerantly", "plain", {"sift": _USUAL_SIFT}, mapping=_TOLERANT),
+    Attempt(
+        "weak features of small copies, affine and pooled over sizes, guided matching", "small",
+        {"sift": _ROBUST_SIFT}, {"guided_matching": True}, mapping=_TOLERANT, small=True,
+    ),
+    Attempt(
+        "the same with large copies", "robust",
+        {"sift": _ROBUST_SIFT}, {"guided_matching": True, "sift": {"max_ratio": 0.85}},
+        {"min_num_inliers": 10, "ransac": {"min_inlier_ratio": 0.1}}, _TOLERANT,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Group:
+    """Photos (by name) of one camera; `focal` is its first guess in pixels at `size`, `known` whether EXIF gave it."""
+
+    names: tuple[str, ...]
+    size: tuple[int, int]
+    focal: float
+    known: bool
+
+    def plain(self) -> dict[str, Any]:
+        """For the child process: COLMAP's SIMPLE_RADIAL has focal length, principal point and one distortion."""
+        width, height = self.size
+        params = [self.focal, width / 2, height / 2, 0.0]
+        names = [f"{name}.png" for name in self.names]
+        return {"names": names, "width": width, "height": height, "params": params, "known": self.known}
+
+
+def group_photos(photos: list[Photo], enlarge: float) -> list[Group]:
+    """Photos that share a camera, in the order of their first photo; sizes are those of the copies, times `enlarge`.
+
+    They have one size, and the same body, lens and focal length in EXIF. Photos of one size without EXIF count as taken
+    by one camera: a model with few unknowns survives blur better.
+    """
+    members: dict[tuple[Any, ...], list[Photo]] = {}
+    for photo in photos:
+        exif = photo.exif
+        key = (exif.camera, exif.lens, exif.focal_length, exif.focal_length_35, photo.size)
+        members.setdefault(key, []).append(photo)
+    groups = []
+    for own in members.values():
+        width, height = (round(side * enlarge) for side in own[0].size)
+        focal = own[0].exif.focal_pixels(width, height)
+        guess = focal if focal is not None else _FOCAL_GUESS * max(width, height)
+        groups.append(Group(tuple(photo.name for photo in own), (width, height), guess, focal is not None))
+    return groups
+
+
+def choose_pairs(files: Sequence[Path], exhaustive: int = EXHAUSTIVE) -> list[tuple[int, int]]:
+    """Pairs of indices into `files` to match, the smaller first, without doubles: all pairs of up to `exhaustive`
+    photos; of more, neighbours in order and those of similar thumbnails."""
+    count = len(files)
+    if count <= exhaustive:
+        return list(combinations(range(count), 2))
+    steps = [*range(1, NEIGHBOURS + 1), *(2**power for power in range(4, 30) if 2**power < count)]
+    pairs = {(i, i + step) for i in range(count) for step in steps if i + step < count}
+    similar = most_similar(np.stack([_thumbnail(file) for file in files]), SIMILAR)
+    pairs |= {(min(i, int(j)), max(i, int(j))) for i, row in enumerate(similar) for j in row}
+    return sorted(pairs)
+
+
+def most_similar(vectors: np.ndarray, count: int) -> np.ndarray:
+    """For each of N unit vectors (N, D) the indices (N, count) of those most similar to it, itself left out."""
+    similarity = vectors @ vectors.T
+    np.fill_diagonal(similarity, -np.inf)
+    return np.argsort(-similarity, axis=1)[:, :count]
+
+
+def _thumbnail(file: Path) -> np.ndarray:
+    with Image.open(file) as picture:
+        small = picture.convert("L").resize((_THUMBNAIL, _THUMBNAIL), Image.Resampling.BOX)
+    grey = np.asarray(small, dtype=np.float64).ravel()
+    grey -= grey.mean()
+    return grey / (np.linalg.norm(grey) + 1e-9)
 
 
 @dataclass(frozen=True)
@@ -35,7 +156,7 @@ class Mapped:
     """An attempt's best model: `folder` (COLMAP's), `registered` photos, mean `error` in pixels of the scene's photos.
 
     `features` and `matches` (inliers with the best partner) are there for every photo, by name; `models` counts the
-    sets of photos that fit together, of which this is the largest.
+    unconnected sets of photos, of which this is the largest.
     """
 
     attempt: str
@@ -50,8 +171,7 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Staged:
-    """Copies to look for features in: `photos` is a folder of `NAME.png`, `scale` times as large as those of the
-    scene."""
+    """Copies in which features are found: a folder `photos` of `NAME.png`, `scale` times as large as the scene's."""
 
     photos: Path
     groups: Sequence[Group]
@@ -70,14 +190,16 @@ class Job:
 
 def expect_pycolmap() -> None:
     """Refuse to begin without it."""
-    if importlib.util.find_spec("pycolmap") is None:  # looks for it without importing it
-        raise ValueError("pycolmap is not installed: pip install 'dofnerf[capture]'")
+    if importlib.util.find_spec("pycolmap") is None:  # finds it without importing it
+        raise ValueError(
+            "pycolmap is not installed: pip install '.[capture]' in dofnerf's folder, or pip install pycolmap"
+        )
 
 
 def map_photos(job: Job, attempts: int, report: Report, say: Callable[[str], None]) -> Mapped:
     """Try until all photos are registered, at most so many `attempts`; the best, by photos and then by error."""
     best: Mapped | None = None
-    for number, attempt in enumerate(LADDER[:attempts]):
+    for number, attempt in enumerate(ATTEMPTS[:attempts]):
         if best is not None:
             say(f"{len(best.registered)} of {job.count} photos have a pose; trying {attempt.name}")
         found = _try(job, number, attempt, report)
@@ -98,13 +220,13 @@ def _try(job: Job, number: int, attempt: Attempt, report: Report) -> Mapped:
         "database": str(job.work / f"{attempt.features}.db"),
         "models": str(folder / "models"),
         "summary": str(summary),
-        "groups": [{**group.plain(), "names": [f"{name}.png" for name in group.names]} for group in staged.groups],
+        "groups": [group.plain() for group in staged.groups],
         "pairs": [(f"{one}.png", f"{other}.png") for one, other in job.pairs],
         "extraction": attempt.extraction,
         "matching": attempt.matching,
         "verification": attempt.verification,
         "mapping": attempt.mapping,
-        "threads": torch.get_num_threads(),
+        "threads": _threads(),
     }
     if not summary.is_file():
         write_json(folder / "task.json", task)
@@ -112,24 +234,29 @@ def _try(job: Job, number: int, attempt: Attempt, report: Report) -> Mapped:
     return _best(attempt, folder / "models", json.loads(summary.read_text(encoding="utf-8")), staged.scale)
 
 
-def _best(attempt: Attempt, folder: Path, summary: dict[str, Any], scale: float) -> Mapped:
-    def stems(values: dict[str, int]) -> dict[str, int]:
-        return {Path(name).stem: count for name, count in values.items()}
+def _threads() -> int:
+    import torch
 
-    known = stems(summary["features"]), stems(summary["matches"])
+    return torch.get_num_threads()
+
+
+def _best(attempt: Attempt, folder: Path, summary: dict[str, Any], scale: float) -> Mapped:
+    features, matches = (
+        {Path(name).stem: count for name, count in summary[key].items()} for key in ("features", "matches")
+    )
     models = sorted(summary["models"], key=lambda model: (-len(model["registered"]), model["error"]))
     if not models:
-        return Mapped(attempt.name, folder, (), float("inf"), 0, *known, 0)
+        return Mapped(attempt.name, folder, (), float("inf"), 0, features, matches, 0)
     first = models[0]
     names = tuple(Path(name).stem for name in first["registered"])
     others = sum(len({*model["registered"]} - {*first["registered"]}) >= 3 for model in models[1:])
     error = first["error"] / scale
-    return Mapped(attempt.name, folder / first["folder"], names, error, first["points"], *known, 1 + others)
+    return Mapped(attempt.name, folder / first["folder"], names, error, first["points"], features, matches, 1 + others)
 
 
 def run_child(task: Path, log: Path, report: Report) -> None:
     """Run the child on a task; its messages go to `report`, what it prints to `log`. ValueError if it fails."""
-    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(_threads())}
     start = log.stat().st_size if log.exists() else 0
     with open(log, "ab") as printed:
         child = subprocess.Popen(

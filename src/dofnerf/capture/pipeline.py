@@ -1,47 +1,58 @@
-"""The way from photos to a scene, step by step; each step keeps what it made in SCENE/work, and a second call goes on
-there."""
+"""`dofnerf capture`: a folder of photos, or a video, → a scene's folder.
+
+Each step keeps what it made in SCENE/work, and a second call resumes there.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import json
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import tyro
-from PIL import Image
+from PIL import Image, ImageOps
 
 from dofnerf.capture.assembly import ScaleBy, assemble, coloured, scaled_by, split
-from dofnerf.capture.groups import group_photos
-from dofnerf.capture.listing import Listing, list_files
-from dofnerf.capture.mapping import FULL, Job, Mapped, Staged, expect_pycolmap, map_photos
-from dofnerf.capture.pairs import EXHAUSTIVE, choose_pairs
+from dofnerf.capture.inputs import Listing, extract_frames, list_files
+from dofnerf.capture.mapping import (
+    EXHAUSTIVE,
+    FULL,
+    Job,
+    Mapped,
+    Staged,
+    choose_pairs,
+    expect_pycolmap,
+    group_photos,
+    map_photos,
+)  # fmt: skip
 from dofnerf.capture.photos import Photo, fingerprint, prepare, read_headers, working_names
-from dofnerf.capture.verdicts import explain, write_sheet
-from dofnerf.capture.video import extract_frames
-from dofnerf.files import atomic, write_json
-from dofnerf.files.outputs import check_folder
+from dofnerf.files import atomic, contact_sheet, write_image, write_json
+from dofnerf.files.outputs import check_folder, claim, record_of
 from dofnerf.files.ply import write_ply
 from dofnerf.files.progress import Progress
 from dofnerf.scenes import Scene, load, write_transforms
 from dofnerf.scenes.export import IMAGES, POINTS
-from dofnerf.scenes.making import claim, content_of
 
 RECORD, RESULT, WORK, SHEET = "capture.json", "result.json", "work", "photos.jpg"
 MAKER = "dofnerf capture"
-_FAILED, _WRITTEN = "failed", "written"  # in WORK: no scene came of it; from which model the scene's pictures are
+FEWEST = 3
+_FAILED, _WRITTEN = "failed", "written"  # in WORK: no scene was found; the model that the scene's pictures are from
 _HOLD = 9
 _VIDEO = "video-"  # and a number: the folder of its frames in WORK
-FEWEST = 3
-_ENLARGE, _SMALL = 3.0, 380_000  # small photos are enlarged for the features, up to so many times and so many pixels
+_ENLARGE, _SMALL = 3.0, 380_000  # smaller photos are enlarged for the features, up to so many times and so many pixels
 _SMALLEST = 150_000  # pixels of the small copies
 _BYTES = 9  # on disk, for each pixel of the copies, features and the scene's photos
+_BLURRED = 0.35  # of the median number of features: too few
+_FEW = 15  # verified matches with the best partner
+_TILE, _COLUMNS, _TILES = 300, 6, 120  # of the sheet: pixels across, columns, photos at most
 
 
 @dataclass(frozen=True)
@@ -49,17 +60,16 @@ class CaptureOptions:
     """How photos become a scene."""
 
     size: int = 1600
-    """The longer side of the scene's photos, in pixels, at which features are looked for, too; larger photos are
+    """The longer side, in pixels, of the scene's photos and of those in which features are found; larger ones are
     shrunk."""
     scale_by: Annotated[str | None, tyro.conf.arg(metavar="A,B,METRES")] = None
-    """Two photos (file names, or numbers from 0) and how far apart they were taken: makes the scene's unit the
-    metre."""
+    """Two photos (file names, or numbers from 0) and the distance between them: makes the scene's unit the metre."""
     every: int | None = None
     """Of a video: take the sharpest of every so many frames (default: so that about 80 come out)."""
     attempts: int = 4
-    """How many times to try, with ever more tolerant settings, while photos lack a pose: 1 to 4."""
+    """How many attempts, with increasingly tolerant settings, while photos lack a pose: 1 to 4."""
     exhaustive: int = EXHAUSTIVE
-    """Up to so many photos, each is compared with each; beyond, with those beside it and those that look alike."""
+    """Up to so many photos, every pair is matched; beyond, neighbours in order and similar photos."""
     hold_every: Annotated[
         int | None, tyro.conf.arg(help_behavior_hint="(default: 9, or as the scene has it already)")
     ] = None
@@ -68,7 +78,7 @@ class CaptureOptions:
     """Keep the folder work (copies, features, matches, models) when all is done."""
 
     def check(self) -> None:
-        """Refuse what makes no sense."""
+        """Refuse values out of range."""
         if not 200 <= self.size <= 20000:
             raise ValueError(f"--size {self.size}: expected 200 to 20000 pixels")
         if not 1 <= self.attempts <= 4:
@@ -79,68 +89,110 @@ class CaptureOptions:
             raise ValueError(f"--hold-every {self.hold_every}: expected 0, or 2 or more")
 
 
+@dataclass(frozen=True)
+class CaptureConfig:
+    """Estimate the cameras of photos, and write a scene to train on. Needs pycolmap: pip install '.[capture]'.
+
+    Stopped and called again, it resumes.
+
+    For example:
+      dofnerf capture photos --out scene
+      dofnerf capture clip.mp4 --out scene --every 15
+      dofnerf capture photos --out scene --scale-by IMG_1.jpg,IMG_9.jpg,0.42
+    """
+
+    photos: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PHOTOS")]
+    """A folder of photos (JPEG, PNG, TIFF, HEIC) of one still scene, or a video (MP4)."""
+    out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-scene in the current folder)")] = None
+    """The scene's folder: transforms.json, images, points.ply, and a sheet of the photos."""
+    capture: CaptureOptions = field(default_factory=CaptureOptions)
+
+
+def default_out(photos: Path, what: str) -> Path:
+    """NAME-scene or the like, in the current folder, after the folder or video of photos."""
+    return Path(f"{photos.resolve().stem or 'photos'}-{what}")
+
+
+def run(config: CaptureConfig) -> Scene:
+    """Capture as the config says; returns the scene."""
+    out = config.out or default_out(config.photos, "scene")
+    with Progress(keep=True) as progress:
+        scene = capture(config.photos, out, config.capture, progress)
+    print(f"scene    {scene.describe()}")
+    for note in scene.notes[:1]:
+        print(f"         {note}")
+    print(f"wrote    {out}; the photos are on {out / SHEET}; next: dofnerf train {shlex.quote(str(out))}")
+    return scene
+
+
 def capture(
-    source: Path | str, out: Path | str, options: CaptureOptions | None = None, display: Progress | None = None
+    photos: Path | str, out: Path | str, options: CaptureOptions | None = None, progress: Progress | None = None
 ) -> Scene:
-    """Make a scene in the folder `out` from the photos in `source`, or from a video; returns it as loaded from
-    there."""
+    """Make a scene in the folder `out` from a folder of photos or a video; returns it as loaded from there."""
     try:
-        return _capture(Path(source), Path(out), options or CaptureOptions(), display or Progress(quiet=True))
+        return _capture(Path(photos), Path(out), options or CaptureOptions(), progress or Progress(quiet=True))
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise OSError(f"{out}: {FULL}") from None
         raise
 
 
-def _capture(source: Path, out: Path, options: CaptureOptions, display: Progress) -> Scene:
+def _capture(source: Path, out: Path, options: CaptureOptions, progress: Progress) -> Scene:
     options.check()
     scale = None if options.scale_by is None else ScaleBy.parse(options.scale_by)
     listing = list_files(source)
     check_folder("--out", out)
     if scale is not None and not listing.videos:
         scale.find([path.name for path in listing.photos])
-    settings = _settings(options) | {"photos": fingerprint([*listing.photos, *listing.videos])}
+    # What the work depends on: the other options only change the last step, or the number of attempts.
+    settings: dict[str, Any] = {"size": options.size, "every": options.every, "exhaustive": options.exhaustive}
+    settings["photos"] = fingerprint([*listing.photos, *listing.videos])
     work = out / WORK
-    if (work / _FAILED).is_file() and _begun_with(out / RECORD) != content_of(MAKER, settings):
+    if (work / _FAILED).is_file() and _record(out / RECORD) != record_of(MAKER, settings):
         shutil.rmtree(work, ignore_errors=True)  # those photos gave no scene: the folder is free for others
         (out / RECORD).unlink(missing_ok=True)
         (out / SHEET).unlink(missing_ok=True)
     begun = (out / RECORD).exists()
     claim(out, RECORD, source if source.is_dir() else None, MAKER, settings)
     if (out / RESULT).is_file():
-        return _finished(out, options, scale, display)
+        return _finished(out, options, scale, progress)
     for warning in listing.warnings:
-        display.say(warning)
+        progress.say(warning)
     try:
         expect_pycolmap()
-        frames, spoiled = _frames(listing, work, options, display)
+        frames, spoiled = _frames(listing, work, options, progress)
         paths = [*listing.photos, *frames]
-        photos, left_out = _prepared(source, paths, work, options, display)
+        photos, left_out = _prepared(source, paths, work, options, progress)
         left_out = spoiled | left_out
-    except ValueError:  # there is nothing to go on with, so the folder is free for other photos or flags
+    except ValueError:  # there is nothing to resume, so the folder is free for other photos or flags
         if not begun:
             shutil.rmtree(work, ignore_errors=True)
             (out / RECORD).unlink(missing_ok=True)
         raise
     if scale is not None:
         scale.find([path.name for path in paths])
-    mapped = _mapped(photos, work, options, display)
+    mapped = _mapped(photos, work, options, progress)
     left_out = left_out | explain(photos, mapped)
     _judge(source, out, photos, mapped, left_out)
     if mapped.models > 1:
-        display.say(f"the photos fall into {mapped.models} sets that nothing connects; the largest one is used")
+        progress.say(f"the photos fall into {mapped.models} sets that nothing connects; the largest one is used")
     hold_every = _HOLD if options.hold_every is None else options.hold_every
     scene = assemble(mapped.folder, photos, out.resolve().name, hold_every)
     names = {photo.source: photo.name for photo in photos}
     inputs = [(path.name, names.get(path)) for path in paths]
     if scale is not None:
         scene = scaled_by(scene, scale, inputs)
-        display.say(f"scale: {scale.words([path.name for path in paths])}")
+        progress.say(f"scale: {scale.words([path.name for path in paths])}")
     total = len(paths) + len(spoiled)
-    scene = replace(scene, notes=_notes(scene, mapped, total, left_out))
-    for name, reason in left_out.items():
-        display.say(f"left out: {name}: {reason}")
-    _write(scene, out, display, str(mapped.folder.relative_to(work)))
+    first = (
+        f"captured: {len(scene)} of {total} photos have a pose, mean reprojection error {mapped.error:.2f} px "
+        f"at {scene.size[0]} px across ({mapped.attempt})"
+    )
+    reasons = [f"left out: {name}: {reason}" for name, reason in left_out.items()]
+    scene = replace(scene, notes=(first, *reasons))
+    for line in reasons:
+        progress.say(line)
+    _write(scene, out, progress, str(mapped.folder.relative_to(work)))
     write_json(
         out / RESULT,
         {
@@ -154,24 +206,18 @@ def _capture(source: Path, out: Path, options: CaptureOptions, display: Progress
     return load(out)
 
 
-def _begun_with(path: Path) -> Any:
+def _record(path: Path) -> Any:
     with contextlib.suppress(OSError, ValueError):
         return json.loads(path.read_text(encoding="utf-8"))
     return None
 
 
-def _settings(options: CaptureOptions) -> dict[str, Any]:
-    """What the work depends on: the rest only changes the last step, or how long it tries."""
-    return {key: value for key, value in asdict(options).items() if key in ("size", "every", "exhaustive")}
+def _report(progress: Progress, step: str, done: int, total: int) -> None:
+    progress.update(done, label=step, total=total)
 
 
-def _report(display: Progress, step: str, done: int, total: int) -> None:
-    display.update(done, label=step, total=total)
-
-
-def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, display: Progress) -> Scene:
-    """The scene that is there; its scale and its held-out photos as they are wanted now. No --scale-by: as they
-    were."""
+def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, progress: Progress) -> Scene:
+    """The scene that is there, with the scale and held-out photos that are asked for now; without --scale-by, its own."""
     scene = load(out)
     result = json.loads((out / RESULT).read_text(encoding="utf-8"))
     hold_every = result["hold_every"] if options.hold_every is None else options.hold_every
@@ -179,26 +225,26 @@ def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, display
     if all(result[key] == value for key, value in wanted.items()):
         lost = len(result["left_out"])
         more = f"; {lost} photos were left out, another --out tries again" if lost else ""
-        display.say(f"{out} is finished already{more}")
+        progress.say(f"{out} is finished already{more}")
         return scene
-    display.say(f"{out} is finished already; only its scale and its held-out photos are changed")
+    progress.say(f"{out} is finished already; only its scale and its held-out photos are changed")
     train, test = split(len(scene), hold_every)
     scene = replace(scene, train=train, test=test)
     if scale is not None:
         scene = scaled_by(scene, scale, result["inputs"])
-        display.say(f"scale: {scale.words([file for file, _ in result['inputs']])}")
+        progress.say(f"scale: {scale.words([file for file, _ in result['inputs']])}")
     write_transforms(scene, out, resume=True)
     write_json(out / RESULT, result | wanted)
     return load(out)
 
 
 def _frames(
-    listing: Listing, work: Path, options: CaptureOptions, display: Progress
+    listing: Listing, work: Path, options: CaptureOptions, progress: Progress
 ) -> tuple[list[Path], dict[str, str]]:
-    """Photos from the videos, and why some videos gave none, by name; the only one must give some."""
+    """Photos from the videos, and why some videos gave none, by name; a single video must give some."""
     paths, bad = [], {}
     for number, video in enumerate(listing.videos):
-        report = partial(_report, display, f"video {video.name}")
+        report = partial(_report, progress, f"video {video.name}")
         try:
             paths += extract_frames(video, work / f"{_VIDEO}{number}", options.every, report)
         except ValueError as error:
@@ -209,19 +255,16 @@ def _frames(
 
 
 def _prepared(
-    source: Path, paths: Sequence[Path], work: Path, options: CaptureOptions, display: Progress
+    source: Path, paths: Sequence[Path], work: Path, options: CaptureOptions, progress: Progress
 ) -> tuple[list[Photo], dict[str, str]]:
     headers, bad = read_headers(paths)
+    photos: list[Photo] = []
     if len(headers) >= FEWEST:
-        _expect_space(
-            work, sum(min(1.0, options.size / max(h.stored)) ** 2 * h.stored[0] * h.stored[1] for h in headers)
-        )
+        pixels = sum(min(1.0, options.size / max(h.stored)) ** 2 * h.stored[0] * h.stored[1] for h in headers)
+        _expect_space(work, pixels)
         names = working_names(header.path for header in headers)
-        report = partial(_report, display, "photos")
-        photos, left = prepare(headers, names, work / "photos", options.size, report)
+        photos, left = prepare(headers, names, work / "photos", options.size, partial(_report, progress, "photos"))
         bad |= left
-    else:
-        photos = []
     if len(photos) < FEWEST:
         count = len(paths) - len(bad)
         why = "".join(f"; {name}: {reason}" for name, reason in list(bad.items())[:3])
@@ -231,28 +274,23 @@ def _prepared(
 
 
 def _expect_space(work: Path, pixels: float) -> None:
+    """Refuse to begin on a disk too full for the copies, features and models of so many pixels."""
+    held = 0
+    for path in work.rglob("*"):
+        with contextlib.suppress(OSError):
+            if path.is_file() and not path.relative_to(work).parts[0].startswith(_VIDEO):
+                held += path.stat().st_size
     there = work
     while not there.exists():
         there = there.parent
-    free, need = shutil.disk_usage(there).free, int(_BYTES * pixels) - _held(work)
+    free, need = shutil.disk_usage(there).free >> 20, int(_BYTES * pixels) - held >> 20
     if free < need:
         raise ValueError(
-            f"{work}: {free >> 20} MB are free on this disk, about {need >> 20} MB are needed; free some, or lower --size"
+            f"{work}: {free} MB are free on this disk, about {need} MB are needed; free some, or lower --size"
         )
 
 
-def _held(work: Path) -> int:
-    """Bytes of copies, features and models that are there already."""
-    total = 0
-    for path in work.rglob("*"):
-        with contextlib.suppress(OSError):
-            total += (
-                path.stat().st_size if path.is_file() and not path.relative_to(work).parts[0].startswith(_VIDEO) else 0
-            )
-    return total
-
-
-def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, display: Progress) -> Mapped:
+def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, progress: Progress) -> Mapped:
     pixels = float(np.median([photo.size[0] * photo.size[1] for photo in photos]))
 
     def stage(small: bool) -> Staged:
@@ -264,7 +302,7 @@ def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, display: P
         return Staged(folder, group_photos(photos, scale), scale)
 
     pairs = [(photos[a].name, photos[b].name) for a, b in choose_pairs([p.file for p in photos], options.exhaustive)]
-    return map_photos(Job(work, len(photos), pairs, stage), options.attempts, partial(_report, display), display.say)
+    return map_photos(Job(work, len(photos), pairs, stage), options.attempts, partial(_report, progress), progress.say)
 
 
 def _resize(photo: Photo, folder: Path, scale: float) -> None:
@@ -276,33 +314,71 @@ def _resize(photo: Photo, folder: Path, scale: float) -> None:
             picture.convert("L").resize(size, Image.Resampling.BICUBIC).save(temporary, compress_level=1)
 
 
+def explain(photos: Sequence[Photo], mapped: Mapped) -> dict[str, str]:
+    """A reason for each prepared photo (by file name) that has no pose."""
+    features = np.median([mapped.features.get(photo.name, 0) for photo in photos])
+    sharp = np.median([photo.sharpness for photo in photos])
+    reasons = {}
+    for photo in photos:
+        if photo.name in mapped.registered:
+            continue
+        own, best = mapped.features.get(photo.name, 0), mapped.matches.get(photo.name, 0)
+        if own < _BLURRED * features and photo.sharpness < 0.8 * sharp:
+            reason = f"too blurred or too plain: {own} features, the others have about {features:.0f}"
+        elif best < _FEW:
+            reason = f"too few matches: at most {best} with any other photo; it may show something else"
+        else:
+            reason = f"its matches (at most {best} with one photo) do not fit the others' poses"
+        reasons[photo.source.name] = reason
+    return reasons
+
+
 def _judge(source: Path, out: Path, photos: list[Photo], mapped: Mapped, left_out: Mapping[str, str]) -> None:
-    """Draw the sheet; give up if too few photos belong together."""
+    """Draw the sheet; give up if too few photos fit together."""
     count = len(mapped.registered)
-    heading = f"{count} of {len(photos)} photos have a pose" + (
-        f", {mapped.error:.2f} px off on average" if count else ""
-    )
-    write_sheet(out / SHEET, photos, left_out, heading)
+    heading = f"{count} of {len(photos)} photos have a pose"
+    heading += f", {mapped.error:.2f} px off on average" if count else ""
+    _write_sheet(out / SHEET, photos, left_out, heading)
     if count < FEWEST or count < 0.3 * len(photos):
         best = max(mapped.matches.values(), default=0)
         (out / WORK / _FAILED).touch()
         together = f"only {count} of {len(photos)} photos fit together" if count else "no photos fit together"
         raise ValueError(
-            f"{source}: {together} (at most {best} matches between two); take photos of one still thing, overlapping by half, "
-            f"from different places; {out / SHEET} shows them"
+            f"{source}: {together} (at most {best} matches between two); take photos of one still scene, overlapping by "
+            f"half, from different places; {out / SHEET} shows them"
         )
 
 
-def _notes(scene: Scene, mapped: Mapped, total: int, left_out: Mapping[str, str]) -> tuple[str, ...]:
-    first = (
-        f"captured: {len(scene)} of {total} photos have a pose, mean reprojection error {mapped.error:.2f} px "
-        f"at {scene.size[0]} px across ({mapped.attempt})"
-    )
-    return first, *(f"left out: {name}: {reason}" for name, reason in left_out.items())
+def _write_sheet(path: Path, photos: Sequence[Photo], left_out: Mapping[str, str], heading: str) -> None:
+    """All prepared photos (the first 120), those without a pose first and dimmed, with the reason below."""
+    order = sorted(photos, key=lambda photo: (photo.source.name not in left_out, photo.name))[:_TILES]
+    tiles = []
+    for photo in order:
+        name, reason = photo.source.name, left_out.get(photo.source.name)
+        with Image.open(photo.file) as picture:
+            small = ImageOps.pad(picture.convert("RGB"), (_TILE, _TILE * 3 // 4), color=(24, 24, 26))
+        image = np.asarray(small, dtype=np.float32) / 255
+        if reason is not None:
+            image = image * 0.45
+            image[:4] = image[-4:] = (0.85, 0.3, 0.1)
+        tiles.append((_caption(name, reason), image))
+    write_image(path, contact_sheet(tiles, min(_COLUMNS, len(tiles)), heading=heading))
 
 
-def _write(scene: Scene, out: Path, display: Progress, model: str) -> None:
-    made_from = out / WORK / _WRITTEN  # pictures that another model made straight are not of this scene
+def _caption(name: str, reason: str | None) -> str:
+    if reason is None:
+        return name[-36:]
+    lines, line = [name[-36:]], ""
+    for word in f"left out: {reason}".split():
+        if len(line) + len(word) > 38:
+            lines.append(line)
+            line = ""
+        line = f"{line} {word}".strip()
+    return "\n".join([*lines, line][:4])
+
+
+def _write(scene: Scene, out: Path, progress: Progress, model: str) -> None:
+    made_from = out / WORK / _WRITTEN  # pictures that were undistorted by another model are not of this scene
     if not made_from.is_file() or made_from.read_text(encoding="utf-8") != model:
         shutil.rmtree(out / IMAGES, ignore_errors=True)
         made_from.write_text(model, encoding="utf-8")
@@ -310,9 +386,9 @@ def _write(scene: Scene, out: Path, display: Progress, model: str) -> None:
     def track(steps: Any) -> Any:
         for i in steps:
             yield i
-            _report(display, "writing", i + 1, len(scene))
+            _report(progress, "writing", i + 1, len(scene))
 
     write_transforms(scene, out, resume=True, track=track)
-    points = coloured(load(out)).points  # from the straight photos, which are quicker to read than to make again
+    points = coloured(load(out)).points  # from the undistorted photos, which are quicker to read than to make again
     assert points is not None
     write_ply(out / POINTS, points)

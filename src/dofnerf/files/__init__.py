@@ -1,31 +1,20 @@
-"""Pictures, depth maps and videos on disk. Bad files raise ValueError or OSError with one line that names the file."""
+"""Pictures, depth maps, videos and .ply on disk. Bad files raise ValueError or OSError with one line that names the file."""
 
-from dofnerf.files.deep_png import write_deep_png
+from dofnerf.files.outputs import atomic, write_json
 from dofnerf.files.pictures import (
-    atomic,
+    contact_sheet,
     image_size,
     is_linear,
     read_image,
     read_map,
+    write_deep_png,
     write_exr,
     write_image,
-    write_json,
     write_map,
-)
-from dofnerf.files.sheet import contact_sheet
+)  # fmt: skip
 from dofnerf.files.video import write_video
 
 __all__ = [
-    "atomic",
-    "contact_sheet",
-    "image_size",
-    "is_linear",
-    "read_image",
-    "read_map",
-    "write_deep_png",
-    "write_exr",
-    "write_image",
-    "write_json",
-    "write_map",
-    "write_video",
-]
+    "atomic", "contact_sheet", "image_size", "is_linear", "read_image", "read_map", "write_deep_png", "write_exr",
+    "write_image", "write_json", "write_map", "write_video",
+]  # fmt: skip

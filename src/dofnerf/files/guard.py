@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from dofnerf.files.pictures import IMAGE_SUFFIXES
-
 LARGEST_JSON = 1 << 28
 # No photo, lens or room needs a larger number; beyond it float32 renderers overflow.
 LARGEST_NUMBER = 1e12
@@ -35,15 +33,6 @@ def inside(root: Path, name: Any, where: str) -> Path:
             f"{where}: {shown(name)} leads outside the scene folder; copy the file into it and name it relative to it"
         )
     return path
-
-
-def pictures_in(root: Path, folder: Path) -> list[Path]:
-    """The pictures of one folder of the scene, by sorted name, links followed."""
-    names = sorted(
-        p.name for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith(".")
-    )
-    place = inside(root, str(folder.resolve()), str(folder)).relative_to(root.resolve())
-    return [inside(root, str(place / name), str(folder / name)) for name in names]
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -1,10 +1,47 @@
-"""Checks of what a command is about to write, made before the work starts."""
+"""Writing: atomic files, JSON, checks of what a command is about to write, and the record of what a folder holds."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+
+@contextlib.contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` (same suffix) that replaces it if the block succeeds and is removed if not.
+
+    So an interrupted write neither leaves half a file nor harms the one that was there.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_json(path: Path | str, value: Any) -> None:
+    """Write indented JSON."""
+    with atomic(Path(path)) as temporary:
+        temporary.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def check_file(flag: str, path: Path, suffixes: Sequence[str]) -> None:
@@ -18,7 +55,7 @@ def check_file(flag: str, path: Path, suffixes: Sequence[str]) -> None:
 
 
 def check_folder(flag: str, folder: Path) -> None:
-    """Refuse a folder that is not there and could not be made, or in which nothing can be written; creates nothing."""
+    """Refuse a folder that is not writable, or does not exist and could not be made; creates nothing."""
     there = folder.absolute()
     while not os.path.lexists(there):
         there = there.parent
@@ -26,3 +63,36 @@ def check_folder(flag: str, folder: Path) -> None:
         raise ValueError(f"{flag} {folder}: {there} is not a folder")
     if not os.access(there, os.W_OK | os.X_OK):
         raise ValueError(f"{flag} {folder}: no permission to write in {there}")
+
+
+def claim(out: Path, record: str, source: Path | None, made_by: str, settings: dict[str, Any]) -> None:
+    """Write into the file `record` what `out` is to hold, or check that it was begun with the same settings.
+
+    So work can be resumed, and results of two settings are never mixed. `out` may not lie in `source`.
+    """
+    if source is not None and out.resolve().is_relative_to((source.parent if source.is_file() else source).resolve()):
+        raise ValueError(f"--out {out}: lies in the source {source}, where nothing is written; choose another folder")
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out}: is a file, not a folder")
+    content = record_of(made_by, settings)
+    path = out / record
+    if path.exists():
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise ValueError(f"{path}: not readable; delete the folder or choose another one") from None
+        if found != content:
+            theirs = found.get("settings") if isinstance(found, dict) else None
+            theirs = theirs if isinstance(theirs, dict) else {}
+            differing = [key for key in content["settings"] if theirs.get(key) != content["settings"][key]] or ["maker"]
+            other = ", ".join(differing)
+            raise ValueError(f"--out {out}: holds a scene made with another {other}; choose another folder")
+    elif out.is_dir() and any(out.iterdir()):
+        raise ValueError(f"--out {out}: not empty and not begun by {made_by}; choose another folder")
+    else:
+        write_json(path, content)
+
+
+def record_of(made_by: str, settings: dict[str, Any]) -> Any:
+    """The content of the record of a folder with these settings, as JSON gives it back."""
+    return json.loads(json.dumps({"made_by": made_by, "settings": settings}))

@@ -1,30 +1,32 @@
 """Read and write single pictures.
 
 A picture in memory is a float32 array (H, W, 3), 0..1 in display space; EXR files hold linear light and come back as
-they are (see `is_linear`). A map (depth or disparity) is float32 (H, W). Every write goes to a temporary file beside
-the target and is renamed at the end, so an interrupted write never leaves half a file and never harms the one that was
-there.
+they are (see `is_linear`). A map (depth or disparity) is float32 (H, W).
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import tempfile
+import struct
 import threading
 import warnings
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageDraw, ImageFont, ImageOps, UnidentifiedImageError
+
+from dofnerf.files.guard import first_line
+from dofnerf.files.outputs import atomic
 
 PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")  # of cameras
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".exr")
 # Depth and disparity maps are numbers, so only lossless formats are read.
 MAP_SUFFIXES = (".png", ".tif", ".tiff", ".exr", ".npy")
+_PAPER, _INK = (24, 24, 26), (235, 235, 235)  # of contact sheets
 _HUSH = threading.Lock()  # one thread at a time may turn the terminal off
 _LIMIT = threading.Lock()  # and one change Pillow's limit
 
@@ -81,7 +83,7 @@ def read_map(path: Path | str) -> tuple[np.ndarray, float]:
         except FileNotFoundError:
             raise
         except (ValueError, EOFError, OSError, MemoryError) as error:
-            raise ValueError(f"{path}: not a readable .npy array ({_line(error)})") from None
+            raise ValueError(f"{path}: not a readable .npy array ({first_line(error)})") from None
         if array.dtype.kind not in "fiu":
             raise ValueError(f"{path}: expected numbers, found {array.dtype}")
         full = 1.0
@@ -130,6 +132,23 @@ def write_image(path: Path | str, image: np.ndarray) -> None:
         Image.fromarray(to_bytes(image)).save(temporary, **options)
 
 
+def write_deep_png(path: Path | str, image: np.ndarray) -> None:
+    """Write display values 0..1, (H, W, 3) or grey (H, W), as 16-bit PNG, which Pillow writes for greyscale only."""
+    values = (np.clip(image, 0.0, 1.0) * 65535.0 + 0.5).astype(">u2")
+    height, width = values.shape[:2]
+    rows = values.reshape(height, -1).view(np.uint8)
+    above = np.concatenate([np.zeros_like(rows[:1]), rows[:-1]])
+    filtered = np.concatenate(
+        [np.full((height, 1), 2, np.uint8), rows - above], axis=1
+    )  # PNG's filter 2: less the above
+    header = struct.pack(">IIBBBBB", width, height, 16, 2 if image.ndim == 3 else 0, 0, 0, 0)
+    data = b"\x89PNG\r\n\x1a\n"
+    for name, chunk in (b"IHDR", header), (b"IDAT", zlib.compress(filtered.tobytes(), 6)), (b"IEND", b""):
+        data += struct.pack(">I", len(chunk)) + name + chunk + struct.pack(">I", zlib.crc32(name + chunk))
+    with atomic(Path(path)) as temporary:
+        temporary.write_bytes(data)
+
+
 def write_map(path: Path | str, values: np.ndarray) -> None:
     """Write float32 (H, W) as .npy or .exr (channel Z)."""
     path = Path(path)
@@ -152,12 +171,6 @@ def write_exr(path: Path | str, channels: dict[str, np.ndarray]) -> None:
         OpenEXR.File(header, data).write(str(temporary))
 
 
-def write_json(path: Path | str, value: Any) -> None:
-    """Write readable JSON."""
-    with atomic(Path(path)) as temporary:
-        temporary.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-
-
 def to_bytes(image: np.ndarray) -> np.ndarray:
     """Display floats 0..1 → rounded uint8; uint8 passes through."""
     if image.dtype == np.uint8:
@@ -165,28 +178,29 @@ def to_bytes(image: np.ndarray) -> np.ndarray:
     return (np.clip(image, 0.0, 1.0) * 255.0 + 0.5).astype(np.uint8)
 
 
-@contextlib.contextmanager
-def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` (same suffix) that becomes `path` if the block ends well, and vanishes if not."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def contact_sheet(
+    tiles: Sequence[tuple[str, np.ndarray]], columns: int, margin: int = 12, heading: str = ""
+) -> np.ndarray:
+    """Pictures (H, W, 3), all of one size, in rows with a caption under each, one line or more → uint8."""
+    from matplotlib import get_data_path
 
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    height, width = tiles[0][1].shape[:2]
+    letters = f"{get_data_path()}/fonts/ttf/DejaVuSans.ttf"  # has most of the world's letters
+    font, large = (ImageFont.truetype(letters, size) for size in (max(12, width // 28), max(14, width // 20)))
+    line = max(12, width // 28) * 1.35
+    caption = round(line * max(words.count("\n") + 1 for words, _ in tiles) + 0.85 * line)
+    top = round(2.4 * max(14, width // 20)) if heading else 0
+    rows = -(-len(tiles) // columns)
+    cell = width + margin, height + caption
+    sheet = Image.new("RGB", (columns * cell[0] + margin, top + rows * cell[1] + margin), _PAPER)
+    draw = ImageDraw.Draw(sheet)
+    draw.text((sheet.width / 2, (top + margin) / 2), heading, fill=_INK, font=large, anchor="mm")
+    for i, (words, image) in enumerate(tiles):
+        x, y = margin + i % columns * cell[0], top + margin + i // columns * cell[1]
+        sheet.paste(Image.fromarray(to_bytes(image)), (x, y))
+        middle = x + width / 2, y + height + (caption - margin / 2) / 2
+        draw.multiline_text(middle, words, fill=_INK, font=font, anchor="mm", align="center", spacing=line * 0.25)
+    return np.asarray(sheet)
 
 
 @contextlib.contextmanager
@@ -208,7 +222,7 @@ def open_picture(path: Path, load: bool = True, most: int | None = None) -> Iter
             raise ValueError(f"{path}: too large (above {most / 1e6:g} megapixels)") from None
         raise ValueError(f"{path}: the header claims an absurd picture size; the file is corrupt or hostile") from None
     except Exception as error:
-        raise ValueError(f"{path}: the picture is truncated or corrupt ({_line(error)})") from None
+        raise ValueError(f"{path}: the picture is truncated or corrupt ({first_line(error)})") from None
     with picture:
         yield picture
 
@@ -237,7 +251,7 @@ def _read_exr(path: Path) -> dict[str, np.ndarray]:
         with _hushed(), OpenEXR.File(str(path), separate_channels=True) as file:
             return {name: np.asarray(channel.pixels) for name, channel in file.channels().items()}
     except Exception as error:
-        raise ValueError(f"{path}: the EXR is truncated or corrupt ({_line(error)})") from None
+        raise ValueError(f"{path}: the EXR is truncated or corrupt ({first_line(error)})") from None
 
 
 @contextlib.contextmanager
@@ -252,7 +266,3 @@ def _hushed() -> Iterator[None]:
         finally:
             os.dup2(kept, 2)
             os.close(kept)
-
-
-def _line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

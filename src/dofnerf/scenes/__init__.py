@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dofnerf.files.pictures import PHOTO_SUFFIXES
-from dofnerf.files.splats import Drawing, Splats, read_drawing, read_splats, write_splats
+from dofnerf.files.ply import Drawing, Splats, read_drawing, read_splats, write_splats
 from dofnerf.scenes.colmap_model import find_model
 from dofnerf.scenes.export import plain_stems, write_transforms
 from dofnerf.scenes.formats import colmap, lightfield, llff, transforms, triplets

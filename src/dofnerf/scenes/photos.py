@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 from dofnerf.files import image_size, write_image
-from dofnerf.files.guard import inside, pictures_in
+from dofnerf.files.guard import inside
+from dofnerf.files.pictures import IMAGE_SUFFIXES
 from dofnerf.scenes.source import PictureFile, resize
 
 FULL_SIZE = ("images", "photos", "input", "rgb")
@@ -29,6 +30,13 @@ def photo_folder(root: Path, downscale: int | None) -> Path:
     raise ValueError(
         f"{root}: no photos; expected a folder images, images_2, images_4, images_8 or photos with pictures in it"
     )
+
+
+def pictures_in(root: Path, folder: Path) -> list[Path]:
+    """The pictures of one folder of the scene, by sorted name, links followed."""
+    shown = (p.name for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith("."))
+    place = inside(root, str(folder.resolve()), str(folder)).relative_to(root.resolve())
+    return [inside(root, str(place / name), str(folder / name)) for name in sorted(shown)]
 
 
 def list_photos(root: Path, folder: Path, count: int, poses: Path) -> list[Path]:

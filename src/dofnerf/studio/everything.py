@@ -20,7 +20,7 @@ import tyro
 
 from dofnerf import scenes
 from dofnerf.capture import CaptureOptions, capture
-from dofnerf.capture.command import default_out
+from dofnerf.capture.pipeline import default_out
 from dofnerf.evaluate.report.command import ReportConfig
 from dofnerf.evaluate.report.command import run as write_report
 from dofnerf.files import write_json

@@ -28,12 +28,12 @@ import tyro
 
 from dofnerf import scenes
 from dofnerf.files import write_image, write_map
+from dofnerf.files.outputs import claim
 from dofnerf.files.progress import track
 from dofnerf.lab.synth.disparity import DisparityConfig, disparities
 from dofnerf.lab.synth.folder import RECORD, fingerprint
 from dofnerf.scenes import Frame, Lens, Scene
 from dofnerf.scenes.export import stems
-from dofnerf.scenes.making import claim
 from dofnerf.scenes.source import DepthFile, PictureFile, Source
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files import write_image, write_json, write_map
+from dofnerf.files.outputs import claim
 from dofnerf.files.progress import track
 from dofnerf.lab.synth.folder import RECORD
 from dofnerf.lab.synth.layouts import LAYOUTS, make_layout
 from dofnerf.lab.synth.materials import Layout
 from dofnerf.lab.synth.raytrace import RayTracer
 from dofnerf.lab.synth.rig import handheld_views
-from dofnerf.scenes.making import claim
 
 DISPLAY_GAMMA = 2.2
 

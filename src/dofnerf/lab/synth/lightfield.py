@@ -14,9 +14,9 @@ from typing import Annotated
 import tyro
 
 from dofnerf import scenes
+from dofnerf.files.outputs import claim
 from dofnerf.files.progress import track
 from dofnerf.lab.synth.folder import RECORD, fingerprint
-from dofnerf.scenes.making import claim
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,9 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files import image_size
-from dofnerf.files.guard import inside, number, pictures_in, read_json
+from dofnerf.files.guard import inside, number, read_json
 from dofnerf.scenes.distortion import catmull_rom
+from dofnerf.scenes.photos import pictures_in
 from dofnerf.scenes.protocol import Found, ReadOptions
 from dofnerf.scenes.scene import Frame, Lens
 from dofnerf.scenes.source import GAMMA, PictureFile

@@ -1,0 +1,155 @@
+"""The photos and videos of a folder, by their names alone; and still photos from a video, the sharpest of each window."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from dofnerf.capture.photos import sharpness
+from dofnerf.files import write_image, write_json
+from dofnerf.files.guard import first_line
+from dofnerf.files.pictures import PHOTO_SUFFIXES
+
+VIDEOS = (".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm")
+RAW = (
+    ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dcr", ".dng", ".erf", ".fff", ".iiq", ".kdc", ".mef", ".mos", ".mrw", ".nef",
+    ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f",
+)  # fmt: skip
+DEVELOP = "develop them to JPEG or TIFF first (the camera's software, darktable or RawTherapee do)"
+VIDEO_PHOTOS = 80  # from a video, by default
+_DONE = "frames.json"
+_SHARPNESS_WIDTH = 480  # pixels across, at which the sharpness of frames is compared
+
+
+@dataclass(frozen=True)
+class Listing:
+    """`photos` and `videos` in the order of their names and numbers, and `warnings` about files that cannot be used."""
+
+    photos: tuple[Path, ...]
+    videos: tuple[Path, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def list_files(source: Path) -> Listing:
+    """The photos and videos of a folder (not of its subfolders), or the one video that `source` is. Opens no file."""
+    if not source.exists():
+        raise FileNotFoundError(f"{source}: there is no such folder or video")
+    if source.is_file():
+        return _single(source)
+    there = (path for path in source.iterdir() if path.is_file() and not path.name.startswith("."))
+    files = sorted(there, key=_natural)
+    photos = [path for path in files if path.suffix.lower() in PHOTO_SUFFIXES]
+    taken = {path.stem.lower() for path in photos}
+    all_videos = [path for path in files if path.suffix.lower() in VIDEOS]
+    videos = [path for path in all_videos if path.stem.lower() not in taken]  # a "live photo" is a photo and a video
+    raw = [path for path in files if path.suffix.lower() in RAW]
+    unread = [path for path in raw if path.stem.lower() not in taken]
+    if not photos and not videos:
+        raise ValueError(_nothing(source, files, raw))
+    warnings = [f"{len(unread)} RAW files are left out, such as {unread[0].name}; {DEVELOP}"] if unread else []
+    if left := len(all_videos) - len(videos):
+        warnings.append(f"{left} videos are left out, because there are photos of the same names")
+    return Listing(tuple(photos), tuple(videos), tuple(warnings))
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """IMG_2 before IMG_10: by the numbers in a name, which is the order in which photos were taken."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", path.name)]
+
+
+def _single(source: Path) -> Listing:
+    suffix = source.suffix.lower()
+    if suffix in VIDEOS:
+        return Listing((), (source,))
+    if suffix in RAW:
+        raise ValueError(f"{source}: a RAW file; {DEVELOP}, and give the folder of all photos")
+    if suffix in PHOTO_SUFFIXES:
+        raise ValueError(f"{source}: one photo is not enough; give the folder that holds all photos of the scene")
+    raise ValueError(f"{source}: neither a folder of photos nor a video ({' '.join(VIDEOS)})")
+
+
+def _nothing(source: Path, files: list[Path], raw: list[Path]) -> str:
+    if raw:
+        return f"{source}: only RAW files ({len(raw)}, such as {raw[0].name}), which are not read; {DEVELOP}"
+    if not files:
+        below = sum(path.is_dir() for path in source.iterdir())
+        folders = f" but for {below} folders; give the one that holds the photos" if below else ""
+        return f"{source}: the folder is empty{folders}"
+    common = Counter(path.suffix for path in files).most_common(3)
+    kinds = ", ".join(f"{count} {kind or 'without suffix'}" for kind, count in common)
+    return f"{source}: no photos ({kinds}); JPEG, PNG, TIFF and HEIC photos, or an MP4 video, are read"
+
+
+def extract_frames(video: Path, folder: Path, every: int | None, report: Callable[[int, int], None]) -> list[Path]:
+    """Write the sharpest frame of every `every` frames into `folder` as JPEG; the files, in the video's order.
+
+    Without `every`, about 80 frames come out. A folder that was finished before is taken as it is.
+    """
+    done = folder / _DONE
+    if done.is_file():
+        return [folder / name for name in json.loads(done.read_text(encoding="utf-8"))]
+    total, size, frames = _open(video)
+    window = every if every is not None else max(1, round(total / VIDEO_PHOTOS))
+    names: list[str] = []
+    best: tuple[float, np.ndarray | None] = (-1.0, None)
+    count = 0
+
+    def write(number: int) -> None:
+        names.append(f"{video.stem}-{number:04d}.jpg")
+        assert best[1] is not None
+        write_image(folder / names[-1], best[1])
+
+    try:
+        for count, frame in enumerate(_decoded(video, frames, size), 1):
+            best = max(best, (_sharpness(frame), frame), key=lambda pair: pair[0])
+            if count % window == 0:
+                write(count // window)
+                best = (-1.0, None)
+                report(min(count, total), total)
+        if best[1] is not None and count % window > window // 2:
+            write(count // window + 1)
+    finally:
+        frames.close()
+    if not names:
+        raise ValueError(f"{video}: {count} frames, too few for one photo every {window}; use a smaller --every")
+    report(total, total)
+    write_json(done, names)
+    return [folder / name for name in names]
+
+
+def _open(video: Path) -> tuple[int, tuple[int, int], Any]:
+    """The approximate number of frames, their size (width, height), and ffmpeg's stream of them."""
+    import imageio_ffmpeg
+
+    frames = imageio_ffmpeg.read_frames(str(video), pix_fmt="rgb24")
+    try:
+        about = next(frames)
+    except (OSError, StopIteration, RuntimeError, KeyError, IndexError, ValueError) as error:
+        raise ValueError(f"{video}: not a video that ffmpeg can read ({first_line(error)[:120]})") from None
+    seconds, rate = about.get("duration") or 0.0, about.get("fps") or 30.0
+    return max(1, round(seconds * rate)), tuple(about["size"]), frames
+
+
+def _decoded(video: Path, frames: Any, size: tuple[int, int]) -> Iterator[np.ndarray]:
+    width, height = size
+    try:
+        for data in frames:
+            yield np.frombuffer(data, dtype=np.uint8).reshape(height, width, 3)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise ValueError(f"{video}: the video breaks off ({first_line(error)[:120]})") from None
+
+
+def _sharpness(frame: np.ndarray) -> float:
+    picture = Image.fromarray(frame)
+    if picture.width > _SHARPNESS_WIDTH:
+        size = _SHARPNESS_WIDTH, round(picture.height * _SHARPNESS_WIDTH / picture.width)
+        picture = picture.resize(size, Image.Resampling.BOX)
+    return sharpness(np.asarray(picture, dtype=np.float32) / 255)
