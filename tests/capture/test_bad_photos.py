@@ -189,12 +189,12 @@ def test_a_disk_that_fills_up(tmp_path, capsys, monkeypatch):
 def test_without_pycolmap(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: None)
     words = complaint(capsys, photos(tmp_path / "a", 3), tmp_path / "out")
-    assert words == "pycolmap is not installed: pip install 'dofnerf[capture]'"
+    assert words == "pycolmap is not installed: pip install 'pycolmap>=4.2'"
 
 
 def test_photos_of_different_things(tmp_path, capsys):
     if mapping.importlib.util.find_spec("pycolmap") is None:
-        pytest.skip("needs pycolmap: pip install 'dofnerf[capture]'")
+        pytest.skip("needs pycolmap")
     source = touch(tmp_path / "things")
     for i in range(4):
         save_photo(source / f"{i}.jpg", paint(place(i), seed=10 + i)[:120, :160])

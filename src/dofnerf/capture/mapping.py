@@ -191,9 +191,7 @@ class Job:
 def expect_pycolmap() -> None:
     """Refuse to begin without it."""
     if importlib.util.find_spec("pycolmap") is None:  # finds it without importing it
-        raise ValueError(
-            "pycolmap is not installed: pip install '.[capture]' in dofnerf's folder, or pip install pycolmap"
-        )
+        raise ValueError("pycolmap is not installed: pip install 'pycolmap>=4.2'")
 
 
 def map_photos(job: Job, attempts: int, report: Report, say: Callable[[str], None]) -> Mapped:

@@ -283,10 +283,10 @@ def _expect_space(work: Path, pixels: float) -> None:
     there = work
     while not there.exists():
         there = there.parent
-    free, need = shutil.disk_usage(there).free >> 20, int(_BYTES * pixels) - held >> 20
+    free, need = shutil.disk_usage(there).free, int(_BYTES * pixels) - held
     if free < need:
         raise ValueError(
-            f"{work}: {free} MB are free on this disk, about {need} MB are needed; free some, or lower --size"
+            f"{work}: {free >> 20} MB are free on this disk, about {need >> 20} MB are needed; free some, or lower --size"
         )
 
 
