@@ -199,7 +199,7 @@ def test_photos_of_different_things(tmp_path, capsys):
     for i in range(4):
         save_photo(source / f"{i}.jpg", paint(place(i), seed=10 + i)[:120, :160])
     words = complaint(capsys, source, tmp_path / "out", "--attempts", "1")
-    assert "no photos fit together (at most" in words and "take photos of one still thing" in words
+    assert "no photos fit together (at most" in words and "take photos of one still scene" in words
     assert (tmp_path / "out/photos.jpg").is_file()
     save_photo(source / "4.jpg", paint(place(4), seed=14)[:120, :160])  # the folder is free for other photos
     assert "fit together" in complaint(capsys, source, tmp_path / "out", "--attempts", "1")
