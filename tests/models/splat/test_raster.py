@@ -6,16 +6,26 @@ import torch
 from small_splats import awkward_gaussians, camera, learning, random_gaussians
 
 from dofnerf.camera import Camera
-from dofnerf.models.splat.raster import Drawn, Gaussians, Part, Style, draw, from_colour, project, rasterise, tally
+from dofnerf.models.splat.raster import (
+    Drawn,
+    Gaussians,
+    Style,
+    SubAperture,
+    attribute,
+    draw,
+    from_colour,
+    project,
+    rasterise,
+)
 from dofnerf.models.volume.rays import lens_points
 
 BACKENDS = ["reference", "cpu"]
 LENSES = {
-    "sharp": (0.0, Part()),
-    "blurred": (6.0, Part()),
-    "strongly blurred": (40.0, Part()),
-    "from the rim": (6.0, Part(0.3, -0.9, 0.0)),
-    "part": (12.0, Part(-0.5, 0.2, 0.5)),
+    "sharp": (0.0, SubAperture()),
+    "blurred": (6.0, SubAperture()),
+    "strongly blurred": (40.0, SubAperture()),
+    "from the rim": (6.0, SubAperture(0.3, -0.9, 0.0)),
+    "part": (12.0, SubAperture(-0.5, 0.2, 0.5)),
 }
 
 
@@ -55,7 +65,7 @@ def test_harmonics_of_every_degree_agree(kinds):
     seen_by = camera(20, 12)
     both = [
         picture_and_gradients(
-            random_gaussians(seen_by, 20, kinds=kinds), seen_by, 5.0, Part(), Style(light="srgb"), backend
+            random_gaussians(seen_by, 20, kinds=kinds), seen_by, 5.0, SubAperture(), Style(light="srgb"), backend
         )
         for backend in BACKENDS
     ]
@@ -63,7 +73,7 @@ def test_harmonics_of_every_degree_agree(kinds):
         assert (got - wanted).abs().max() <= 1e-4 * wanted.abs().max()
 
 
-@pytest.mark.parametrize("part", [Part(), Part(0.5, 0.7, 0.0), Part(0.4, -0.3, 0.6)])
+@pytest.mark.parametrize("part", [SubAperture(), SubAperture(0.5, 0.7, 0.0), SubAperture(0.4, -0.3, 0.6)])
 @pytest.mark.parametrize("antialiased", [False, True])
 def test_gradients_of_the_reference_by_finite_differences(part, antialiased):
     """Gaussians that end outside the picture: where they end there is a step, which differences would see."""
@@ -89,7 +99,7 @@ def test_nothing_at_all(backend):
     assert not any(part.any() for part in drawn)
     sum(part.sum() for part in drawn).backward()
     assert aperture.grad is None or aperture.grad == 0
-    assert tally(project(empty, seen_by, backend=backend), torch.ones(29, 37, 2), backend).shape == (0, 2)
+    assert attribute(project(empty, seen_by, backend=backend), torch.ones(29, 37, 2), backend).shape == (0, 2)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -110,7 +120,7 @@ def test_the_same_bit_for_bit_with_any_number_of_threads():
         for count in (1, 2, 5):
             torch.set_num_threads(count)
             drawn, gradients = picture_and_gradients(
-                random_gaussians(seen_by, 2000), seen_by, 6.0, Part(), Style(), backend="cpu"
+                random_gaussians(seen_by, 2000), seen_by, 6.0, SubAperture(), Style(), backend="cpu"
             )
             results.append([*drawn, *gradients])
     finally:
@@ -126,7 +136,7 @@ def test_tally_agrees_with_the_reference_and_with_the_picture():
         [torch.ones(29, 37, 1), torch.rand(29, 37, 2, generator=torch.Generator().manual_seed(0))], dim=-1
     )
     projected = project(gaussians, seen_by, 6.0, 0.3)
-    expected, found = tally(projected, values, "reference"), tally(projected, values, "cpu")
+    expected, found = attribute(projected, values, "reference"), attribute(projected, values, "cpu")
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
     alpha = rasterise(projected, 37, 29).alpha
     torch.testing.assert_close(found.sum(0), (alpha[..., None] * values).sum((0, 1)), rtol=1e-4, atol=1e-4)
@@ -136,9 +146,9 @@ def test_chunks_do_not_show(monkeypatch):
     from dofnerf.models.splat.raster import reference
 
     seen_by = camera()
-    whole = picture_and_gradients(random_gaussians(seen_by), seen_by, 6.0, Part(), Style(), "reference")
+    whole = picture_and_gradients(random_gaussians(seen_by), seen_by, 6.0, SubAperture(), Style(), "reference")
     monkeypatch.setattr(reference, "PAIRS", 50 * 100)
-    parts = picture_and_gradients(random_gaussians(seen_by), seen_by, 6.0, Part(), Style(), "reference")
+    parts = picture_and_gradients(random_gaussians(seen_by), seen_by, 6.0, SubAperture(), Style(), "reference")
     for a, b in zip([*whole[0], *whole[1]], [*parts[0], *parts[1]], strict=True):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
 
@@ -188,7 +198,9 @@ def test_a_lens_is_the_mean_of_its_points():
     gaussians = gaussians._replace(means=torch.cat([where * depth[:, None] * 0.6, -depth[:, None]], dim=1))
     aperture, focus = 14.0, 0.35
     points = lens_points((1,), 64, generator=torch.Generator().manual_seed(0))[0]
-    exact = torch.stack([draw(gaussians, AHEAD, aperture, focus, Part(*p, 0.0)).alpha for p in points.tolist()]).mean(0)
+    exact = torch.stack(
+        [draw(gaussians, AHEAD, aperture, focus, SubAperture(*p, 0.0)).alpha for p in points.tolist()]
+    ).mean(0)
     blurred = draw(gaussians, AHEAD, aperture, focus).alpha
     sharp = draw(gaussians, AHEAD).alpha
     assert (blurred - exact).abs().max() < 0.025
@@ -199,17 +211,16 @@ def test_the_focal_plane_stays_where_it_is_from_every_point():
     seen = one_gaussian(2.0, 0.05)
     for point in ((0.0, 1.0), (1.0, 0.0), (-0.6, 0.6)):
         torch.testing.assert_close(
-            draw(seen, AHEAD, 20.0, 0.5, Part(*point, 0.0)).alpha, draw(seen, AHEAD).alpha, atol=5e-3, rtol=0
+            draw(seen, AHEAD, 20.0, 0.5, SubAperture(*point, 0.0)).alpha, draw(seen, AHEAD).alpha, atol=5e-3, rtol=0
         )
     right = draw(
-        seen, AHEAD, 20.0, 0.6, Part(1.0, 0.0, 0.0)
+        seen, AHEAD, 20.0, 0.6, SubAperture(1.0, 0.0, 0.0)
     ).alpha  # focused nearer, at 1/0.6: seen 20 · 0.1 px to the right
     torch.testing.assert_close(right[:, 2:], draw(seen, AHEAD).alpha[:, :-2], atol=5e-3, rtol=0)
 
 
 def test_lists_hold_every_gaussian_that_touches_a_tile():
-    from dofnerf.models.splat.raster.cpu import sort_into_tiles
-    from dofnerf.models.splat.raster.tile_kernels import HIGH, WIDE
+    from dofnerf.models.splat.raster.cpu import HIGH, WIDE, sort_into_tiles
 
     seen_by = camera(60, 50)
     table, reach, depth = (tensor.numpy() for tensor in project(awkward_gaussians(seen_by), seen_by, 8.0, 0.3))

@@ -1,7 +1,6 @@
-"""The words of the splat rasteriser: Gaussians, how they are drawn, what they become on the screen, and the picture.
+"""The types of the rasteriser: Gaussians, how they are drawn, their projection, and the picture.
 
-The tensors mean what 3D Gaussian splatting (Kerbl et al. 2023) means by them, so that its .ply files mean the same
-here.
+The tensors are those of 3D Gaussian splatting (Kerbl et al. 2023) and its .ply files.
 """
 
 from __future__ import annotations
@@ -15,18 +14,17 @@ from torch import Tensor
 from dofnerf.optics.light import Curve
 
 LOW_PASS = 0.3  # px², added to each screen covariance: nothing is thinner than about a pixel
-OPAQUEST = 0.99  # of one Gaussian
-FAINTEST = 1 / 255  # where a Gaussian's alpha ends, and below which it is not drawn at all
-LOST = 0.03  # share of its light that a blurred Gaussian may lose by its cut
-LARGEST = 1e30  # px⁴, determinant of a screen covariance; beyond, float32 has no room, and nobody a use
+OPAQUEST = 0.99  # largest alpha of one Gaussian at a pixel
+FAINTEST = 1 / 255  # alpha at which a Gaussian is cut off; it is not drawn if its opacity is less
+LOST = 0.03  # share of its light that a blurred Gaussian may lose by the cut-off
+LARGEST = 1e30  # px⁴, determinant of a screen covariance; more would overflow float32
 STOP = 1e-4  # transmittance below which a pixel is done
-MARGIN = 0.3  # beyond the picture's border, as a share of its half-size: where the perspective's slope is held
+MARGIN = 0.3  # of half the picture, beyond its border: the perspective's Jacobian is not evaluated farther out
 
 
 class Gaussians(NamedTuple):
-    """`means` (N, 3) in world coordinates, `log_scales` (N, 3) natural logarithms of the three deviations, `rotations`
-    (N, 4) quaternions (w, x, y, z) of any length, `opacity_logits` (N,), `harmonics` (N, (degree + 1)², 3), degree 0 …
-    3.
+    """`means` (N, 3) in world coordinates, `log_scales` (N, 3) logarithms of the standard deviations, `rotations` (N, 4)
+    quaternions (w, x, y, z) of any length, `opacity_logits` (N,), `harmonics` (N, (degree + 1)², 3), degree 0 … 3.
 
     The colour seen along a direction is max(0, ½ + Σ basis · harmonics), in display values.
     """
@@ -42,15 +40,11 @@ class Gaussians(NamedTuple):
 class Style:
     """How Gaussians are drawn.
 
-    `light` is the curve of their colours: they blend in linear light, so a blurred edge mixes as light does, and the
-    sharp picture is the limit of the blurred one. 1 blends display values, as the tools do that most .ply files come
-    from.
-
-    The low-pass filter makes small Gaussians larger. `antialiased` takes from their opacity what they gain in size, so
-    that they look the same from any distance; off is the classic way, and what .ply files expect unless they say
-    otherwise.
-
-    Nothing nearer than `near` is drawn. Harmonics of a degree above `degree` are passed over.
+    `light` is the curve of their colours: they are blended in linear light, so a blurred edge mixes as light does, and
+    the sharp picture is the limit of the blurred one. 1 blends display values, as do the tools behind most .ply files.
+    The low-pass filter enlarges small Gaussians; `antialiased` reduces their opacity accordingly, so that they look the
+    same from any distance. Off is the original method, which .ply files expect by default. Nothing nearer than `near`
+    is drawn. Harmonics of a degree above `degree` are ignored.
     """
 
     light: Curve = 2.2
@@ -59,10 +53,10 @@ class Style:
     degree: int = 3
 
 
-class Part(NamedTuple):
-    """A part of a lens of radius 1: where it is (x right, y up), and the radius of a disc that spreads light as widely.
+class SubAperture(NamedTuple):
+    """A part of a lens of radius 1: its centroid (x right, y up), and the radius of a disc of the same variance.
 
-    Radius 0 is a pinhole at that place; (0, 0, 1), the default, is the whole lens.
+    Radius 0 is a pinhole; (0, 0, 1), the default, is the whole lens.
     """
 
     x: float = 0.0
@@ -71,11 +65,11 @@ class Part(NamedTuple):
 
 
 class Projected(NamedTuple):
-    """Gaussians on the screen, one row each, N rows.
+    """N Gaussians on the screen.
 
-    `table` (N, 10): the mean's column and row in pixels; the inverse covariance's xx, xy, yy; opacity; red, green and
-    blue in linear light; disparity. Gradients pass through it. `reach` (N,) is the squared Mahalanobis distance at
-    which the Gaussian ends, 0 where it is not drawn, and `depth` (N,) orders them; neither has a gradient.
+    `table` (N, 10), with gradients: column and row of the mean in pixels; xx, xy, yy of the inverse covariance; opacity;
+    red, green and blue in linear light; disparity. Without: `reach` (N,), the squared Mahalanobis distance at which the
+    Gaussian ends, 0 if it is not drawn; and `depth` (N,).
     """
 
     table: Tensor
@@ -91,12 +85,12 @@ class Drawn(NamedTuple):
     alpha: Tensor
 
     def mean_disparity(self) -> Tensor:
-        """(H, W) Σ(w/depth) / Σw: of what is seen there, 0 where nothing is."""
+        """(H, W) Σ(w/depth) / Σw, 0 where nothing is seen."""
         return self.disparity / self.alpha.clamp(min=1e-6)
 
 
 def check_gaussians(gaussians: Gaussians) -> None:
-    """Refuse tensors that do not fit each other."""
+    """ValueError if shapes, types or devices do not match."""
     count = len(gaussians.means)
     kinds = gaussians.harmonics.shape[1] if gaussians.harmonics.ndim == 3 else 0
     wanted = ((count, 3), (count, 3), (count, 4), (count,), (count, kinds, 3))
@@ -108,6 +102,6 @@ def check_gaussians(gaussians: Gaussians) -> None:
                 f"{name} is {tensor.dtype} on {tensor.device}, means are not: give all one type and device"
             )
     if kinds not in (1, 4, 9, 16):
-        raise ValueError(f"harmonics come 1, 4, 9 or 16 to a Gaussian (degree 0 to 3), found {kinds}")
+        raise ValueError(f"a Gaussian has 1, 4, 9 or 16 harmonics (degree 0 to 3), found {kinds}")
     if not torch.is_floating_point(gaussians.means):
         raise ValueError(f"Gaussians are floats, found {gaussians.means.dtype}")

@@ -17,12 +17,12 @@ from dofnerf.models.splat.raster import (
     Drawn,
     Gaussians,
     Style,
+    attribute,
     draw,
     from_colour,
     project,
     rasterise,
-    tally,
-    through,
+    shifted,
 )
 from dofnerf.models.splat.sub_apertures import lens_parts
 from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
@@ -145,7 +145,7 @@ class SplatModel(Model):
             radii = {part.radius for part in parts_of_it}
             projected = {radius: project(gaussians, camera, *opening, radius, style, backend) for radius in radii}
             views = [
-                rasterise(through(projected[part.radius], part, *opening), camera.width, camera.height, backend)
+                rasterise(shifted(projected[part.radius], part, *opening), camera.width, camera.height, backend)
                 for part in parts_of_it
             ]
             drawn = Drawn(*(torch.stack(values).mean(0) for values in zip(*views, strict=True)))
@@ -164,7 +164,7 @@ class SplatModel(Model):
         aperture, focus = (0.0, 0.0) if lens is None else (lens.aperture, lens.focus_disparity)
         projected = project(self.gaussians, camera, aperture, focus, style=self.style)
         radius = 0.0 if lens is None else lens.coc_radius(1 / projected.depth.clamp(min=1e-6))
-        share = tally(projected, torch.stack([error, torch.ones_like(error)], dim=-1))
+        share = attribute(projected, torch.stack([error, torch.ones_like(error)], dim=-1))
         self.blamed += share[:, 0] / (1 + torch.as_tensor(radius).square())
         self.seen += share[:, 1]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from dofnerf.models.splat.gaussians import Part
+from dofnerf.models.splat.gaussians import SubAperture
 
 _ONE_RING = 6  # parts, up to which one ring of sectors is nearer to a disc than two
 
 
-def lens_parts(count: int, turn: float = 0.0) -> list[Part]:
+def lens_parts(count: int, turn: float = 0.0) -> list[SubAperture]:
     """`count` parts in rings of sectors, turned by `turn` (1 is full circle), the more rings the more parts. Each part
     has its own centroid and mean variance, so all together have those of the lens (but for two, which are long); twice
     as many are nearer to a disc."""
@@ -36,12 +36,12 @@ def _rings(count: int) -> list[int]:
     return sectors
 
 
-def _ring(inner: float, outer: float, sectors: int, turn: float) -> list[Part]:
+def _ring(inner: float, outer: float, sectors: int, turn: float) -> list[SubAperture]:
     if sectors == 1:  # in the middle
-        return [Part(0.0, 0.0, outer)]
+        return [SubAperture(0.0, 0.0, outer)]
     half = math.pi / sectors
     far = 2 / 3 * (outer**3 - inner**3) / (outer**2 - inner**2) * math.sin(half) / half
     # Its variance along an axis is (mean ρ² − far²) / 2, a disc's radius² / 4.
     radius = math.sqrt(inner**2 + outer**2 - 2 * far * far)
     angles = [2 * math.pi * (turn + k / sectors) for k in range(sectors)]
-    return [Part(far * math.cos(angle), far * math.sin(angle), radius) for angle in angles]
+    return [SubAperture(far * math.cos(angle), far * math.sin(angle), radius) for angle in angles]

@@ -1,10 +1,10 @@
-"""The splat rasteriser: 3D Gaussians + camera + lens → light, disparity and alpha. One op, three backends: plain
-PyTorch, numba on the CPU, and gsplat on CUDA where it is installed.
+"""The rasteriser: 3D Gaussians, camera and lens → light, disparity and alpha. Three backends: plain PyTorch
+(reference), numba (cpu), and gsplat on CUDA (gpu).
 
-Project: each Gaussian becomes one on the screen, and has a blur of its own: a disc of the radius r = aperture ·
-|focus_disparity − 1/depth| has the variance r²/4 along each axis, so the covariance grows by that, and the opacity
-falls so that it carries the same light. Rasterise: all of them blend front to back at each pixel. Gradients reach all
-that Gaussians are made of, and the lens.
+`project`: each Gaussian becomes a 2D Gaussian on the screen, blurred by its own depth. A disc of radius
+r = aperture · |focus_disparity − 1/depth| has the variance r²/4 along each axis, so the covariance grows by that, and
+the opacity falls so that the total light stays the same. `rasterise`: they are blended front to back at each pixel, in
+linear light. Gradients reach all parameters of the Gaussians, and the lens.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
-from dofnerf.models.splat.gaussians import Drawn, Gaussians, Part, Projected, Style, check_gaussians
+from dofnerf.models.splat.gaussians import Drawn, Gaussians, Projected, Style, SubAperture, check_gaussians
 from dofnerf.models.splat.raster import reference
-from dofnerf.models.splat.raster.harmonics import from_colour
+from dofnerf.models.splat.raster.reference import from_colour
 
 Backend = Literal["auto", "reference", "cpu", "gpu"]
 CLASSIC = Style()
-WHOLE = Part()
+WHOLE = SubAperture()
 
 __all__ = [
     "Drawn",
     "Gaussians",
-    "Part",
     "Projected",
     "Style",
+    "SubAperture",
+    "attribute",
     "draw",
     "from_colour",
     "project",
     "rasterise",
-    "tally",
-    "through",
+    "shifted",
 ]
 
 
@@ -45,18 +45,17 @@ def draw(
     camera: Camera,
     aperture: Tensor | float = 0.0,
     focus_disparity: Tensor | float = 0.0,
-    part: Part = WHOLE,
+    part: SubAperture = WHOLE,
     style: Style = CLASSIC,
     backend: Backend = "auto",
 ) -> Drawn:
-    """The picture that a camera takes of Gaussians, in linear light: `project`, `through` and `rasterise`.
+    """The picture of Gaussians in linear light: `project`, `shifted` and `rasterise`.
 
-    With a `part` of the lens, it is the view through that part alone, from its middle, with the focal plane where the
-    lens's centre sees it. The mean of the views through all parts is what a real lens sees, the better the smaller they
-    are.
+    With a sub-aperture `part`, the view through that part of the lens alone; the focal plane stays where it is. The
+    mean over all sub-apertures converges to what a real lens sees as they become smaller.
     """
     projected = project(gaussians, camera, aperture, focus_disparity, part.radius, style, backend)
-    return rasterise(through(projected, part, aperture, focus_disparity), camera.width, camera.height, backend)
+    return rasterise(shifted(projected, part, aperture, focus_disparity), camera.width, camera.height, backend)
 
 
 def project(
@@ -68,23 +67,23 @@ def project(
     style: Style = CLASSIC,
     backend: Backend = "auto",
 ) -> Projected:
-    """Gaussians → what they are on the screen, blurred each by its own depth and a lens of `radius` times the
-    aperture."""
+    """Gaussians on the screen, each blurred by its own depth and a lens of `radius` times the aperture."""
     check_gaussians(gaussians)
     lens = (torch.as_tensor(value, dtype=gaussians.means.dtype).reshape(()) for value in (aperture, focus_disparity))
     opening, focus = (value.to(gaussians.means.device) for value in lens)
     if not (opening.item() >= 0 and focus.item() >= 0):
-        raise ValueError(
-            f"aperture and focus_disparity must be 0 or more, found {opening.item():g} and {focus.item():g}"
-        )
+        found = f"{opening.item():g} and {focus.item():g}"
+        raise ValueError(f"aperture and focus_disparity must be 0 or more, found {found}")
     if not 0 <= style.degree <= 3 or not style.near > 0:
         raise ValueError(f"degree must be 0 to 3 and near positive, found {style}")
     return _backend(backend, gaussians.means).project(gaussians, camera, opening, focus, radius, style)
 
 
-def through(projected: Projected, part: Part, aperture: Tensor | float, focus_disparity: Tensor | float) -> Projected:
-    """What is on the screen as the middle of a part of the lens sees it: each Gaussian moves with its own blur, and
-    what is in focus stays. Its shape and colour remain those that the lens's centre sees."""
+def shifted(
+    projected: Projected, part: SubAperture, aperture: Tensor | float, focus_disparity: Tensor | float
+) -> Projected:
+    """The same seen from the centre of a sub-aperture: each Gaussian moves in proportion to its blur, what is in focus
+    stays. Shape and colour remain those seen from the lens's centre."""
     if part.x == part.y == 0:
         return projected
     radius = aperture * (focus_disparity - projected.table[:, 9])
@@ -93,7 +92,7 @@ def through(projected: Projected, part: Part, aperture: Tensor | float, focus_di
 
 
 def rasterise(projected: Projected, width: int, height: int, backend: Backend = "auto") -> Drawn:
-    """Blend what is on the screen, near to far."""
+    """Blend projected Gaussians, near to far."""
     if width < 1 or height < 1:
         raise ValueError(f"a picture has at least one pixel, found {width}×{height}")
     if len(projected.table) == 0:
@@ -102,19 +101,17 @@ def rasterise(projected: Projected, width: int, height: int, backend: Backend = 
     return _backend(backend, projected.table).rasterise(projected, width, height)
 
 
-def tally(projected: Projected, values: Tensor, backend: Backend = "auto") -> Tensor:
-    """Each Gaussian's Σ over pixels of its weight there times `values` (H, W, C) → (N, C). Without gradients.
+def attribute(projected: Projected, values: Tensor, backend: Backend = "auto") -> Tensor:
+    """Attribute pixel `values` (H, W, C) to Gaussians: Σ over pixels of blending weight · value → (N, C), no gradients.
 
-    With 1 for a value it is how much of the picture the Gaussian is; with an error picture, how much of the error it
-    bears.
+    Of ones, it is the number of pixels that a Gaussian makes up; of an error map, its share of the error.
     """
     if values.ndim != 3 or values.dtype != projected.table.dtype:
-        raise ValueError(
-            f"values must be (H, W, C) of {projected.table.dtype}, found {tuple(values.shape)} of {values.dtype}"
-        )
+        found = f"{tuple(values.shape)} of {values.dtype}"
+        raise ValueError(f"values must be (H, W, C) of {projected.table.dtype}, found {found}")
     if len(projected.table) == 0:
         return values.new_zeros(0, values.shape[-1])
-    return _backend(backend, projected.table).tally(projected, values)
+    return _backend(backend, projected.table).attribute(projected, values)
 
 
 def _backend(name: Backend, like: Tensor) -> ModuleType:

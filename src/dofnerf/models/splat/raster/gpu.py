@@ -1,9 +1,7 @@
-"""Rasterising on CUDA by gsplat's kernels (`dofnerf[cuda]`); projecting and tallying are reference.py's, which run
-there too.
+"""Rasterising on CUDA by gsplat's kernels (extra `cuda`); projection and attribution are reference.py's.
 
-gsplat passes over a Gaussian at pixels where its alpha is below 1/255. A sharp scene hardly has such Gaussians, a much
-blurred one is made of them: where more than a share `LOST` of their light would go, the twin draws instead, slower and
-whole.
+gsplat skips a Gaussian at pixels where its alpha is below 1/255. A sharp scene has few such Gaussians, a strongly
+blurred one consists of them: where more than a share `LOST` of the light would be lost, reference.py draws instead.
 """
 
 from __future__ import annotations
@@ -15,9 +13,9 @@ import torch
 
 from dofnerf.models.splat.gaussians import FAINTEST, LOST, Drawn, Projected
 from dofnerf.models.splat.raster import reference
-from dofnerf.models.splat.raster.reference import project, tally
+from dofnerf.models.splat.raster.reference import attribute, project
 
-__all__ = ["available", "lost", "project", "rasterise", "tally"]
+__all__ = ["attribute", "available", "lost", "project", "rasterise"]
 
 _TILE = 16
 
@@ -29,7 +27,7 @@ def available() -> bool:
 
 
 def rasterise(projected: Projected, width: int, height: int) -> Drawn:
-    """As `splats.rasterise`, but for what gsplat leaves out: see above."""
+    """As `raster.rasterise`, except for what gsplat skips: see above."""
     if lost(projected) > LOST:
         return reference.rasterise(projected, width, height)
     import gsplat
@@ -48,8 +46,7 @@ def rasterise(projected: Projected, width: int, height: int) -> Drawn:
 
 @torch.no_grad()
 def lost(projected: Projected) -> float:
-    """The share of their light that Gaussians lose if each ends where its alpha is 1/255, weighted by what they
-    have."""
+    """The share of all light that is lost if each Gaussian ends where its alpha is 1/255."""
     drawn = projected.reach > 0
     a, b, c, opacity = projected.table[drawn, 2:6].unbind(-1)
     light = opacity / (a * c - b * b).clamp(min=1e-30).sqrt()
