@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -147,15 +146,13 @@ settings_of_the_test = shortened(preset("fast"), 0.008)
 """
 
 
-def snippets() -> Iterator[str]:
-    for page in (ROOT / "README.md", ROOT / "docs/python.md"):
-        yield from re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+WITH_PYTHON = [ROOT / "README.md", ROOT / "docs/python.md"]
 
 
-def program(small: bool) -> list[str]:
-    """Each snippet as a whole module; names that it takes for granted come first."""
+def programs(page: Path, small: bool) -> list[str]:
+    """Each snippet of a page as a whole module; names that it takes for granted come first."""
     whole = []
-    for snippet in snippets():
+    for snippet in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
         before = PRELUDE if "camera[i]" not in snippet else PRELUDE + "camera = cameras\n"
         before = before if "camera = " in snippet or "camera[i]" in snippet else before + "camera = cameras[0]\n"
         if small:
@@ -169,7 +166,7 @@ def program(small: bool) -> list[str]:
 @pytest.mark.skipif("load" not in dofnerf.__all__, reason="the public names are not there yet")
 def test_snippets_are_typed(tmp_path: Path) -> None:
     files = []
-    for number, text in enumerate(program(small=False)):
+    for number, text in enumerate(text for page in WITH_PYTHON for text in programs(page, small=False)):
         files.append(tmp_path / f"snippet_{number}.py")
         files[-1].write_text(text)
     command = [sys.executable, "-m", "mypy", "--follow-imports=silent", *map(str, files)]
@@ -178,10 +175,11 @@ def test_snippets_are_typed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif("load" not in dofnerf.__all__, reason="the public names are not there yet")
-def test_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=named)
+def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for text in program(small=True):
-        exec(compile(text, "snippet", "exec"), {"__name__": "snippet"})
+    for text in programs(page, small=True):
+        exec(compile(text, named(page), "exec"), {"__name__": "snippet"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
