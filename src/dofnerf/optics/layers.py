@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from dofnerf.optics.light import Curve, to_display, to_linear
-from dofnerf.optics.scatter import DISC, Backend, accumulate, scatter
-from dofnerf.optics.shapes import Kernel
+from dofnerf.optics.scatter import Backend, accumulate, scatter
+from dofnerf.optics.shapes import DISC, Norm, Shape
 
 _NOTHING = 1e-6  # coverage below which a pixel of the result is unknown
 
@@ -40,8 +40,9 @@ def scatter_layers(
     colour: Tensor,
     alpha: Tensor,
     coc_radius: Tensor,
-    kernel: Kernel = DISC,
+    shape: Shape = DISC,
     light: Curve = 2.2,
+    norm: Norm = "paper",
     backend: Backend = "auto",
 ) -> Tensor:
     """Put a lens in front of layers (L, H, W, C), (L, H, W), (L, H, W), the farthest first → (H, W, C), gradients to
@@ -54,10 +55,10 @@ def scatter_layers(
     if bool((alpha < 0).any()) or bool((alpha > 1).any()):
         raise ValueError("alpha must lie between 0 and 1")
     if len(colour) == 1 and not alpha.requires_grad and bool((alpha == 1).all()):
-        return scatter(colour[0], coc_radius[0], kernel, light, backend)
+        return scatter(colour[0], coc_radius[0], shape, light, norm, backend)
     cover = alpha[..., None]
     sums = accumulate(
-        torch.cat([to_linear(colour, light) * cover, cover, torch.ones_like(cover)], -1), coc_radius, kernel, backend
+        torch.cat([to_linear(colour, light) * cover, cover, torch.ones_like(cover)], -1), coc_radius, shape, norm, backend
     )
     spread = sums[..., :-1] / sums[..., -1:]
     lit = torch.zeros_like(spread[0])

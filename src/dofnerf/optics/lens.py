@@ -15,9 +15,92 @@ focal length in `aperture`, Eq. 5 is exact.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+from dofnerf.optics.shapes import DISC, Shape
+
+_Array = TypeVar("_Array", bound=Any)  # float, numpy array or tensor
+
+
+def inverse(value: Any) -> Any:
+    """1 / value, depth ↔ disparity: infinity is 0, and 0 infinity."""
+    if isinstance(value, Tensor):
+        return 1 / value
+    return math.inf if value == 0 else 1 / value
+
+
+@dataclass(frozen=True, init=False)
+class Lens:
+    """A thin lens: how wide it is open, where it is focused, and the shape of its aperture.
+
+    `aperture` in pixels × scene units; `focus_depth` in scene units along the optical axis (inf is infinity), or
+    `focus_disparity`, its inverse, instead: the other one follows. Numbers, or scalar tensors that learn.
+    """
+
+    aperture: Tensor | float
+    focus_depth: Tensor | float
+    focus_disparity: Tensor | float
+    shape: Shape
+
+    def __init__(
+        self,
+        aperture: Tensor | float,
+        focus_depth: Tensor | float | None = None,
+        shape: Shape = DISC,
+        *,
+        focus_disparity: Tensor | float | None = None,
+    ) -> None:
+        if focus_depth is not None and focus_disparity is not None:
+            raise ValueError("focus_depth and focus_disparity say the same thing: give one of them")
+        if focus_disparity is None:
+            focus_depth = math.inf if focus_depth is None else focus_depth
+            focus_disparity = inverse(focus_depth)
+        else:
+            focus_depth = inverse(focus_disparity)
+        values = {"aperture": aperture, "focus_depth": focus_depth, "focus_disparity": focus_disparity, "shape": shape}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def coc_radius(self, depth: _Array) -> _Array:
+        """Signed blur radius in pixels at `depth` (scene units): + behind the focal plane."""
+        return self.coc_radius_from_disparity(1 / depth)
+
+    def coc_radius_from_disparity(self, disparity: _Array) -> _Array:
+        """The same from 1 / depth, in which blur is linear; disparity 0 is infinitely far."""
+        return self.aperture * (self.focus_disparity - disparity)
+
+    def scaled(self, factor: float) -> Lens:
+        """The same lens before a picture whose size is `factor` times as large."""
+        return self.changed(aperture=self.aperture * factor)
+
+    def changed(self, **values: Any) -> Lens:
+        """The same lens with another `aperture`, `focus_depth`, `focus_disparity` or `shape`."""
+        kept: dict[str, Any] = {"aperture": self.aperture, "shape": self.shape}
+        if not {"focus_depth", "focus_disparity"} & set(values):
+            copy = Lens(**(kept | values))
+            object.__setattr__(copy, "focus_depth", self.focus_depth)
+            object.__setattr__(copy, "focus_disparity", self.focus_disparity)
+            return copy
+        return Lens(**(kept | values))
+
+    def f_number(self, focal_length_mm: float, focal_px: float, unit_mm: float = 1000.0) -> float:
+        """Its f-number; `focal_px` is the focal length in pixels, `unit_mm` one scene unit in millimetres."""
+        return f_number_from_aperture(float(self.aperture), focal_length_mm, focal_px, unit_mm)
+
+    @classmethod
+    def from_f_number(
+        cls, f_number: float, focal_length_mm: float, focal_px: float, focus_depth: float = math.inf,
+        unit_mm: float = 1000.0, shape: Shape = DISC,
+    ) -> Lens:  # fmt: skip
+        """A lens opened to f/`f_number`; see `aperture_from_f_number`."""
+        return cls(aperture_from_f_number(f_number, focal_length_mm, focal_px, unit_mm), focus_depth, shape)
+
+
+PINHOLE = Lens(0.0)
 
 
 def coc_radius(depth: Tensor, aperture: Tensor | float, focus_disparity: Tensor | float) -> Tensor:
@@ -31,25 +114,6 @@ def coc_radius_from_disparity(disparity: Tensor, aperture: Tensor | float, focus
     _check_not_negative("aperture", aperture)
     _check_not_negative("focus_disparity", focus_disparity)
     return aperture * (focus_disparity - disparity)
-
-
-def coc_radius_exact(
-    depth: Tensor, aperture: Tensor | float, focus_depth: Tensor | float, focal_length: float
-) -> Tensor:
-    """Half of Eq. 4's diameter, where `aperture` was made with the lens's focal length f (not the image distance).
-
-    `focal_length` is f in scene units. Infinity focus is the limit, where Eq. 4 and Eq. 5 agree.
-    """
-    focus = torch.as_tensor(focus_depth, dtype=depth.dtype, device=depth.device)
-    if not bool((focus > focal_length).all()):
-        raise ValueError(f"focus_depth must be beyond the focal length {focal_length:g} (both in scene units)")
-    magnification = 1 / (1 - focal_length / focus)
-    return coc_radius(depth, aperture, 1 / focus) * magnification
-
-
-def approximation_error(focus_depth: float, focal_length: float) -> float:
-    """By what share Eq. 5 falls short of Eq. 4: f / F, the same for every depth (both in one unit)."""
-    return focal_length / focus_depth
 
 
 def focal_length_pixels(focal_length_mm: float, sensor_width_mm: float, width: int) -> float:

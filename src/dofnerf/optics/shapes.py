@@ -1,83 +1,205 @@
-"""The shape of the aperture, which is the shape of every blur disc.
+"""The shape of the aperture, which is the shape of every blurred point.
 
-A kernel says how the light of one source spreads over targets at distance l (pixels) in direction θ, for blur radius r:
+A shape is star-shaped about its centre: `reach` k(θ) is the distance of the rim in direction θ, in units of the blur
+radius (the paper's k_ij). The light of a source with blur radius r spreads to targets at distance l (pixels) by
 
     weight = edge(k(θ)·r − l) / norm(r)
 
-`k` (`reach`) is 1 for a disc; for an n-blade polygon of circumradius 1 it is how far the rim lies in direction θ (the
-paper's k_ij). `edge` is the paper's soft step ½ + ½ tanh 4x, saturated at one pixel either side of the rim, x = ±1, and
-stretched by 1/tanh 4 (0.07 %) so that it meets 0 and 1 there without a jump. So a source touches nothing beyond k·r + 1
-pixels, and is exactly flat within k·r − 1: the fact that makes O(r) scatter exact.
+`edge` is the paper's soft step ½ + ½ tanh 4x, saturated one pixel either side of the rim, x = ±1, and stretched by
+1/tanh 4 (0.07 %) so that it meets 0 and 1 there without a jump. So a source touches nothing beyond k·r + 1 pixels and is
+exactly flat within k·r − 1; O(r) scatter relies on that.
+
+To add a shape, subclass `Shape`, give it a `name` and `reach`, and decorate it with `register`.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor
 
+Norm = Literal["paper", "unit"]
+
 RIM = 1.0  # half-width of the soft rim, pixels: the one support cut-off, for every backend
 STEEPNESS = 4.0
 STRETCH = 1 / math.tanh(STEEPNESS * RIM)
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_TABLE = 4096  # directions in which the rim of a shape without a formula is tabulated
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """How light spreads. `blades` 0 is a disc, ≥ 3 a polygon turned by `rotation` radians, counter-clockwise as seen.
+class Shape(ABC):
+    """An aperture of radius 1, turned by `rotation` radians, counter-clockwise as seen in the picture."""
 
-    `norm` divides the weights: "paper" by r² + 0.2 (the weights of a disc then sum to 1.9 … 3.5), "unit" by their own
-    sum, so that every source spreads exactly the light it has.
-    """
-
-    blades: int = 0
     rotation: float = 0.0
-    norm: Literal["paper", "unit"] = "paper"
+
+    name: ClassVar[str]
+    is_symmetric: ClassVar[bool] = False  # under a half turn
 
     def __post_init__(self) -> None:
-        if self.blades != int(self.blades) or (self.blades != 0 and self.blades < 3):
-            raise ValueError(f"blades must be 0 (a disc) or 3 and more, found {self.blades}")
-        if self.norm not in ("paper", "unit"):
-            raise ValueError(f"norm must be 'paper' or 'unit', found {self.norm!r}")
         if not math.isfinite(self.rotation):
             raise ValueError(f"rotation must be finite, found {self.rotation}")
 
-    def upside_down(self) -> Kernel:
-        """The same aperture turned by half."""
+    @abstractmethod
+    def reach(self, columns: Tensor, rows: Tensor) -> Tensor:
+        """k(θ), at most 1, for offsets (column, row) of any shape; rows count down. At the centre, the smallest."""
+
+    def rim(self, turn: Tensor) -> Tensor:
+        """Points (…, 2) of the rim, x right and y up, after a share `turn` (…) of the aperture's area, from `rotation`.
+
+        Scaled by the square root of a uniform number, a uniformly drawn rim point is uniform over the aperture.
+        """
+        angle = torch.linspace(0, 2 * math.pi, _TABLE + 1, dtype=torch.float64) + self.rotation
+        reach = self.reach(torch.cos(angle), -torch.sin(angle))
+        area = torch.cat([torch.zeros(1, dtype=torch.float64), (reach[1:] ** 2 + reach[:-1] ** 2).cumsum(0)])
+        place = torch.searchsorted(area / area[-1], turn.double().cpu()).clamp(1, _TABLE)
+        return (torch.stack([torch.cos(angle), torch.sin(angle)], dim=-1) * reach[:, None])[place].to(turn)
+
+    def points(self, shape: tuple[int, ...], count: int, generator: torch.Generator | None = None) -> Tensor:
+        """(*shape, count, 2) points, x right and y up, spread over the aperture.
+
+        Each set is stratified: one point in each of `count` rings of equal area, a golden section of a turn apart, all
+        turned by a random angle. The mean of a function over a set is an unbiased estimate of its mean over the lens.
+        """
+        device = generator.device if generator is not None else None
+        random = torch.rand(*shape, count, generator=generator, device=device)
+        ring = (torch.arange(count, device=device) + random) / count
+        start = torch.rand(*shape, 1, generator=generator, device=device)
+        turn = (torch.arange(count, device=device) * _GOLDEN + start) % 1
+        return ring.sqrt()[..., None] * self.rim(turn)
+
+    def sides(self) -> tuple[Tensor, float] | None:
+        """(unit normals (n, 2) as (column, row), apothem) of a convex polygon, n = 0 for a disc; None for other shapes.
+
+        The numba and triton kernels draw these; the plain-PyTorch backend draws any shape.
+        """
+        return None
+
+    def flipped(self) -> Shape:
+        """The same shape after a half turn: what is in front of the focal plane blurs to it."""
         return replace(self, rotation=self.rotation + math.pi)
+
+    def table(self, count: int) -> list[float]:
+        """`reach` in `count` directions, counter-clockwise from the column axis as seen in the picture."""
+        angle = torch.arange(count, dtype=torch.float64) * (2 * math.pi / count)
+        return self.reach(torch.cos(angle), -torch.sin(angle)).tolist()
+
+    def describe(self) -> str:
+        """In words, for people."""
+        return f"a {self.name}" + (f" turned by {math.degrees(self.rotation):g}°" if self.rotation else "")
+
+
+SHAPES: dict[str, type[Shape]] = {}
+_Kind = TypeVar("_Kind", bound=type[Shape])
+
+
+def register(kind: _Kind) -> _Kind:
+    """Make a shape known by its `name` to every renderer and to `--shape`."""
+    SHAPES[kind.name] = kind
+    return kind
+
+
+@register
+@dataclass(frozen=True)
+class Disc(Shape):
+    """A round aperture."""
+
+    name = "disc"
+    is_symmetric = True
+
+    def reach(self, columns: Tensor, rows: Tensor) -> Tensor:
+        return torch.ones_like(columns)
+
+    def sides(self) -> tuple[Tensor, float]:
+        return torch.zeros(0, 2, dtype=torch.float64), 1.0
+
+    def rim(self, turn: Tensor) -> Tensor:
+        return torch.stack([torch.cos(2 * math.pi * turn), torch.sin(2 * math.pi * turn)], dim=-1)
+
+    def describe(self) -> str:
+        return "a disc"
+
+
+@register
+@dataclass(frozen=True)
+class Blades(Shape):
+    """A polygon with `count` sides and circumradius 1; a vertex lies at angle `rotation` from the column axis."""
+
+    count: int = 6
+
+    name = "blades"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.count != int(self.count) or self.count < 3:
+            raise ValueError(f"blades must be 0 (a disc) or 3 and more, found {self.count}")
+
+    @property
+    def is_symmetric(self) -> bool:  # type: ignore[override]
+        return self.count % 2 == 0
 
     @property
     def apothem(self) -> float:
-        """The smallest reach: distance from the centre to a blade; 1 for a disc."""
-        return math.cos(math.pi / self.blades) if self.blades else 1.0
+        """Distance from the centre to a side: the smallest reach."""
+        return math.cos(math.pi / self.count)
 
-    def blade_normals(self) -> Tensor:
-        """Unit normals of the polygon's sides as (n, 2) of (column, row); (0, 2) for a disc. float64.
-
-        A vertex lies at angle `rotation` from the column axis, and a side's normal half a blade further. Rows count
-        down the picture, so a turn that looks counter-clockwise has negative row.
-        """
-        angle = self.rotation + (torch.arange(self.blades, dtype=torch.float64) + 0.5) * (
-            2 * math.pi / max(self.blades, 1)
-        )
+    def normals(self) -> Tensor:
+        """Unit normals of the sides as (count, 2) of (column, row), float64; rows count down the picture."""
+        angle = self.rotation + (torch.arange(self.count, dtype=torch.float64) + 0.5) * (2 * math.pi / self.count)
         return torch.stack([torch.cos(angle), -torch.sin(angle)], dim=-1)
 
+    def reach(self, columns: Tensor, rows: Tensor) -> Tensor:
+        """The paper's k_ij is cos(π/n) / cos(m − π/n), m the angle past the last vertex. The denominator times the
+        length of the offset is its largest projection on a side's normal, which needs no angle; the paper's arctan and
+        |·| fold left on right and break odd or rotated polygons."""
+        normals = self.normals().to(columns)
+        projection = (columns[..., None] * normals[:, 0] + rows[..., None] * normals[:, 1]).amax(dim=-1)
+        length = torch.hypot(columns, rows)
+        return torch.where(length > 0, self.apothem * length / projection.clamp(min=1e-12), self.apothem)
 
-def reach(columns: Tensor, rows: Tensor, kernel: Kernel) -> Tensor:
-    """k(θ) for offsets (column, row), any shape: the rim's distance from the centre in that direction, in radii.
+    def sides(self) -> tuple[Tensor, float]:
+        return self.normals(), self.apothem
 
-    The paper's k_ij is cos(π/n) / cos(m − π/n), m the angle past the last vertex. The denominator times the length of
-    the offset is its largest projection on a side's normal, which needs no angle; the paper's arctan and |·| fold left
-    on right and break odd or rotated polygons. At the centre, where no direction is, the smallest reach stands.
-    """
-    if kernel.blades == 0:
-        return torch.ones_like(columns)
-    normals = kernel.blade_normals().to(columns)
-    projection = (columns[..., None] * normals[:, 0] + rows[..., None] * normals[:, 1]).amax(dim=-1)
-    length = torch.hypot(columns, rows)
-    return torch.where(length > 0, kernel.apothem * length / projection.clamp(min=1e-12), kernel.apothem)
+    def rim(self, turn: Tensor) -> Tensor:
+        side = (turn * self.count).floor()
+        along = (turn * self.count - side)[..., None]
+        return self._vertex(side) * (1 - along) + self._vertex(side + 1) * along
+
+    def _vertex(self, number: Tensor) -> Tensor:
+        angle = self.rotation + number * (2 * math.pi / self.count)
+        return torch.stack([torch.cos(angle), torch.sin(angle)], dim=-1)
+
+    def describe(self) -> str:
+        return f"{self.count} blades turned by {math.degrees(self.rotation):g}°"
+
+
+DISC = Disc()
+
+
+def shape_of(name: str | None = None, blades: int = 0, rotation: float = 0.0) -> Shape:
+    """The shape that flags ask for: by `name`, or a polygon of `blades` sides, or a disc. `rotation` in degrees."""
+    turn = math.radians(rotation)
+    if name is None:
+        return Blades(turn, blades) if blades else DISC
+    if name not in SHAPES:
+        raise ValueError(f"there is no aperture shape {name!r}; there are {', '.join(SHAPES)}")
+    if name == Blades.name:
+        return Blades(turn, blades or Blades.count)
+    if blades:
+        raise ValueError(f"{blades} blades make a polygon, not the shape {name!r}: give one of the two")
+    return SHAPES[name](turn)
+
+
+def sides_of(shape: Shape) -> tuple[Tensor, float]:
+    """`shape.sides()`, or an error for a shape that only the plain-PyTorch backend draws."""
+    sides = shape.sides()
+    if sides is None:
+        raise ValueError(f"only the reference backend scatters the shape {shape.name!r}")
+    return sides
 
 
 def edge(inside: Tensor) -> Tensor:

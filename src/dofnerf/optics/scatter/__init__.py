@@ -10,32 +10,39 @@ from torch import Tensor
 
 from dofnerf.optics.light import Curve, to_display, to_linear
 from dofnerf.optics.scatter import reference
-from dofnerf.optics.shapes import Kernel
+from dofnerf.optics.shapes import DISC, Norm, Shape
 
 Backend = Literal["auto", "reference", "cpu", "gpu"]
 
-DISC = Kernel()
 LARGEST = 16384.0  # pixels; a larger blur is a mistake in units, and would only cost time
 
 
 def scatter(
-    radiance: Tensor, coc_radius: Tensor, kernel: Kernel = DISC, light: Curve = 2.2, backend: Backend = "auto"
+    radiance: Tensor,
+    coc_radius: Tensor,
+    shape: Shape = DISC,
+    light: Curve = 2.2,
+    norm: Norm = "paper",
+    backend: Backend = "auto",
 ) -> Tensor:
     """Put a lens in front of a picture (Eq. 14, Algorithm 2): out_j = Σ_i w_ij C_i / Σ_i w_ij, in linear light.
 
     radiance (…, H, W, C) in display values of the curve `light` (1: already linear), coc_radius (…, H, W) in pixels,
-    signed or not → (…, H, W, C). Gradients reach both. Where every radius is 0 the picture comes back bit for bit.
+    signed or not → (…, H, W, C). `norm` divides the weights: "paper" by r² + 0.2 (a disc's weights then sum to 1.9 … 3.5),
+    "unit" by their own sum, so that every source spreads exactly the light it has. Gradients reach both. Where every radius is 0 the picture comes back bit for bit.
     """
     _check(radiance, coc_radius)
     if not bool(coc_radius.any()):
         return radiance + 0 * coc_radius[..., None] if coc_radius.requires_grad else radiance.clone()
     linear = to_linear(radiance, light)
-    lit = accumulate(torch.cat([linear, torch.ones_like(linear[..., :1])], dim=-1), coc_radius, kernel, backend)
+    lit = accumulate(torch.cat([linear, torch.ones_like(linear[..., :1])], dim=-1), coc_radius, shape, norm, backend)
     return to_display(lit[..., :-1] / lit[..., -1:], light)
 
 
-def accumulate(values: Tensor, coc_radius: Tensor, kernel: Kernel = DISC, backend: Backend = "auto") -> Tensor:
-    """The bare sum out_j = Σ_i w_ij values_i: (…, H, W, C), (…, H, W) → (…, H, W, C). The unit kernel keeps the light.
+def accumulate(
+    values: Tensor, coc_radius: Tensor, shape: Shape = DISC, norm: Norm = "paper", backend: Backend = "auto"
+) -> Tensor:
+    """The bare sum out_j = Σ_i w_ij values_i: (…, H, W, C), (…, H, W) → (…, H, W, C). The unit norm keeps the light.
 
     Light from in front of the focal plane (negative radius) has not crossed yet when it meets the sensor, light from
     behind has: the one blurs to the aperture's shape turned by half. It shows with an odd number of blades.
@@ -48,19 +55,21 @@ def accumulate(values: Tensor, coc_radius: Tensor, kernel: Kernel = DISC, backen
     largest = float(radius.detach().max()) if radius.numel() else 0.0
     if not largest <= LARGEST:  # NaN too
         raise ValueError(f"coc_radius reaches {largest:g} pixels: check the units of aperture, focus and depth")
-    run = _backend(backend, flat)
+    if norm not in ("paper", "unit"):
+        raise ValueError(f"norm must be 'paper' or 'unit', found {norm!r}")
+    run = _backend(backend, flat, shape)
     in_front = signed.detach() < 0
-    if kernel.blades % 2 and bool(in_front.any()):
+    if not shape.is_symmetric and bool(in_front.any()):
         front = flat * in_front[..., None]
-        out = run(flat - front, radius, kernel) + run(front, radius, kernel.upside_down())
+        out = run(flat - front, radius, shape, norm) + run(front, radius, shape.flipped(), norm)
     else:
-        out = run(flat, radius, kernel)
+        out = run(flat, radius, shape, norm)
     return out.reshape(values.shape)
 
 
-def _backend(name: Backend, values: Tensor) -> Callable[[Tensor, Tensor, Kernel], Tensor]:
+def _backend(name: Backend, values: Tensor, shape: Shape) -> Callable[[Tensor, Tensor, Shape, Norm], Tensor]:
     if name == "auto":
-        name = choose_backend(values)
+        name = choose_backend(values, shape)
     if name == "reference":
         return reference.accumulate
     if name == "cpu":
@@ -76,8 +85,10 @@ def _backend(name: Backend, values: Tensor) -> Callable[[Tensor, Tensor, Kernel]
     raise ValueError(f"backend must be auto, reference, cpu or gpu, found {name!r}")
 
 
-def choose_backend(values: Tensor) -> Backend:
-    """What "auto" means for this tensor: numba on the CPU, triton on CUDA, and plain PyTorch for all else."""
+def choose_backend(values: Tensor, shape: Shape = DISC) -> Backend:
+    """What "auto" means: numba on the CPU, triton on CUDA; plain PyTorch for other tensors and shapes without sides."""
+    if shape.sides() is None:
+        return "reference"
     if values.dtype == torch.float32 and values.device.type == "cpu":
         return "cpu"
     if values.dtype == torch.float32 and values.device.type == "cuda" and _has_triton():

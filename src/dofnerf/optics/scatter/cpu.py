@@ -22,26 +22,26 @@ from torch.autograd.function import once_differentiable
 
 from dofnerf.optics.kernels import run_jobs
 from dofnerf.optics.scatter.cpu_kernels import backward_rows, forward_rows, suffix_rows
-from dofnerf.optics.shapes import Kernel
+from dofnerf.optics.shapes import Norm, Shape, sides_of
 
 CHANNELS = 4  # the kernels work on groups of four: colour and weight, one AVX register of float64
 
 
-def accumulate(values: Tensor, radius: Tensor, kernel: Kernel) -> Tensor:
-    """As reference.accumulate, for float32 on the CPU."""
-    return _Accumulate.apply(values, radius, kernel)
+def accumulate(values: Tensor, radius: Tensor, shape: Shape, norm: Norm) -> Tensor:
+    """As reference.accumulate, for float32 on the CPU and shapes with `sides`."""
+    return _Accumulate.apply(values, radius, shape, norm)
 
 
 class _Accumulate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, radius: Tensor, kernel: Kernel) -> Tensor:
+    def forward(ctx: Any, values: Tensor, radius: Tensor, shape: Shape, norm: Norm) -> Tensor:
         ctx.save_for_backward(values, radius)
-        ctx.kernel = kernel
+        ctx.shape, ctx.norm = shape, norm
         height, width = radius.shape[1:]
         out = torch.empty_like(values, memory_format=torch.contiguous_format)
         light = np.empty((0 if values.shape[-1] == CHANNELS else height, width, CHANNELS), dtype=np.float32)
         for b in range(len(radius)):
-            blur = _blur(radius[b], kernel)
+            blur = _blur(radius[b], shape, norm)
             for group in _groups(values):
                 whole = group.stop - group.start == values.shape[-1] == CHANNELS
                 target = out[b].numpy() if whole else light
@@ -54,7 +54,7 @@ class _Accumulate(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
         values, radius = ctx.saved_tensors
         height, width = radius.shape[1:]
         grad_values = torch.empty_like(values, memory_format=torch.contiguous_format)
@@ -62,19 +62,20 @@ class _Accumulate(torch.autograd.Function):
         sums = np.zeros((height + 1, width + 1, CHANNELS))
         result = np.empty((height, width, CHANNELS), dtype=np.float32)
         for b in range(len(radius)):
-            blur = _blur(radius[b], ctx.kernel)
+            blur = _blur(radius[b], ctx.shape, ctx.norm)
             for group in _groups(values):
                 run_jobs(suffix_rows, height, (_four(grads[0][b], group), sums))
                 run_jobs(backward_rows, height, (_four(values[b], group), *blur, sums, result, grad_radius[b]))
                 grad_values[b, ..., group] = torch.from_numpy(result)[..., : group.stop - group.start]
-        return grad_values, torch.from_numpy(grad_radius), None
+        return grad_values, torch.from_numpy(grad_radius), None, None
 
 
-def _blur(radius: Tensor, kernel: Kernel) -> tuple[np.ndarray, np.ndarray, float, bool]:
+def _blur(radius: Tensor, shape: Shape, norm: Norm) -> tuple[np.ndarray, np.ndarray, float, bool]:
     """What the kernels know of one picture's blur: radius (H, W), blade normals, apothem, whether the norm is the unit
     one."""
     array = np.ascontiguousarray(radius.detach().numpy())
-    return array, kernel.blade_normals().numpy(), kernel.apothem, kernel.norm == "unit"
+    normals, apothem = sides_of(shape)
+    return array, normals.numpy(), apothem, norm == "unit"
 
 
 def _groups(values: Tensor) -> list[slice]:

@@ -33,28 +33,28 @@ from dofnerf.optics.scatter.gpu_kernels import (
     forward_kernel,
     lattice_sum_kernel,
 )
-from dofnerf.optics.shapes import RIM, Kernel
+from dofnerf.optics.shapes import RIM, Norm, Shape, sides_of
 
 
-def accumulate(values: Tensor, radius: Tensor, kernel: Kernel) -> Tensor:
-    """As reference.accumulate, for float32 on CUDA."""
+def accumulate(values: Tensor, radius: Tensor, shape: Shape, norm: Norm) -> Tensor:
+    """As reference.accumulate, for float32 on CUDA and shapes with `sides`."""
     on_gpu = values.device.type == "cuda" and radius.device == values.device
     if not (on_gpu or _interpreted()) or values.dtype != torch.float32 or radius.dtype != torch.float32:
         raise ValueError(f"the gpu backend takes float32 on CUDA, found {values.dtype} on {values.device}")
-    norm = radius * radius + 0.2 if kernel.norm == "paper" else _UnitNorm.apply(radius, kernel)
+    divisor = radius * radius + 0.2 if norm == "paper" else _UnitNorm.apply(radius, shape)
     channels = values.shape[-1]
-    light = torch.nn.functional.pad(values / norm[..., None], (0, -channels % GROUP))
-    return _Gather.apply(light, radius, kernel)[..., :channels]
+    light = torch.nn.functional.pad(values / divisor[..., None], (0, -channels % GROUP))
+    return _Gather.apply(light, radius, shape)[..., :channels]
 
 
 class _Gather(torch.autograd.Function):
     """out_j = Σ_i edge(k_ij·r_i − l_ij) · light_i, for a multiple of GROUP channels."""
 
     @staticmethod
-    def forward(ctx: Any, light: Tensor, radius: Tensor, kernel: Kernel) -> Tensor:
+    def forward(ctx: Any, light: Tensor, radius: Tensor, shape: Shape) -> Tensor:
         light, radius = light.contiguous(), radius.contiguous()
         ctx.save_for_backward(light, radius)
-        ctx.kernel = kernel
+        ctx.shape = shape
         out = torch.zeros_like(light)
         if light.numel() == 0:
             return out
@@ -62,7 +62,7 @@ class _Gather(torch.autograd.Function):
         with _on(light):
             boxes = offset_boxes(radius)
             forward_kernel[(len(boxes) * (channels // GROUP),)](
-                light, radius, boxes, out, *_blades(kernel, light.device), height, width, channels, kernel.blades, TILE, GROUP,
+                light, radius, boxes, out, *_blades(shape, light.device), height, width, channels, len(sides_of(shape)[0]), TILE, GROUP,
                 num_warps=WARPS,
             )  # fmt: skip
         return out
@@ -79,8 +79,8 @@ class _Gather(torch.autograd.Function):
         if light.numel() > 0:
             with _on(light):
                 backward_kernel[(batch * groups * tiles,)](
-                    light, radius, grads[0].contiguous(), grad_light, grad_radius, *_blades(ctx.kernel, light.device),
-                    batch, height, width, channels, ctx.kernel.blades, TILE, GROUP, num_warps=WARPS,
+                    light, radius, grads[0].contiguous(), grad_light, grad_radius, *_blades(ctx.shape, light.device),
+                    batch, height, width, channels, len(sides_of(ctx.shape)[0]), TILE, GROUP, num_warps=WARPS,
                 )  # fmt: skip
         return grad_light, grad_radius.sum(dim=0), None
 
@@ -89,7 +89,7 @@ class _UnitNorm(torch.autograd.Function):
     """N(r) = Σ edge(k·r − l) over the whole pixel lattice."""
 
     @staticmethod
-    def forward(ctx: Any, radius: Tensor, kernel: Kernel) -> Tensor:
+    def forward(ctx: Any, radius: Tensor, shape: Shape) -> Tensor:
         radius = radius.contiguous()
         total, slope = torch.empty_like(radius), torch.empty_like(radius)
         ctx.save_for_backward(slope)
@@ -97,7 +97,7 @@ class _UnitNorm(torch.autograd.Function):
         if radius.numel() > 0:
             with _on(radius):
                 lattice_sum_kernel[(cdiv(radius.numel(), block),)](
-                    radius, total, slope, radius.numel(), *_blades(kernel, radius.device), kernel.blades, block, CHUNK,
+                    radius, total, slope, radius.numel(), *_blades(shape, radius.device), len(sides_of(shape)[0]), block, CHUNK,
                     num_warps=4,
                 )  # fmt: skip
         return total
@@ -119,9 +119,10 @@ def offset_boxes(radius: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _blades(kernel: Kernel, device: torch.device) -> tuple[Tensor, float]:
+def _blades(shape: Shape, device: torch.device) -> tuple[Tensor, float]:
     """Blade normals (n, 2) float32 on the device, and the apothem."""
-    return kernel.blade_normals().to(device, torch.float32), kernel.apothem
+    normals, apothem = sides_of(shape)
+    return normals.to(device, torch.float32), apothem
 
 
 def _on(tensor: Tensor) -> AbstractContextManager:
