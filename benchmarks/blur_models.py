@@ -27,12 +27,10 @@ from scipy.stats import norm, qmc
 from dofnerf import scenes
 from dofnerf.evaluate.metrics import psnr
 from dofnerf.lab.bench.cell import validation
-from dofnerf.models import ViewLens
 from dofnerf.models.data import TrainingData
 from dofnerf.models.splat.model import SplatModel
 from dofnerf.models.splat.training import SplatMethod
-from dofnerf.models.volume.rays import lens_points
-from dofnerf.optics import Kernel, to_display
+from dofnerf.optics import DISC, Disc, to_display
 from dofnerf.scenes import Scene
 from dofnerf.studio.shot import Opening, exact
 from dofnerf.train import TrainConfig, preset, sharp_oracle, shortened, train, trainer
@@ -40,10 +38,12 @@ from dofnerf.train import TrainConfig, preset, sharp_oracle, shortened, train, t
 VIEWS = 128
 
 
-def bell(shape: tuple[int, ...], count: int, *_: object) -> torch.Tensor:
-    """Points of an opening whose light falls off as a bell, with a disc's variance."""
-    spread = norm.ppf(qmc.Sobol(2, seed=0).random(count).clip(1e-4, 1 - 1e-4)) / 2
-    return torch.from_numpy(spread).float().expand(*shape, count, 2)
+class Bell(Disc):
+    """An aperture whose light falls off as a bell, with a disc's variance."""
+
+    def points(self, shape: tuple[int, ...], count: int, *_: object) -> torch.Tensor:
+        spread = norm.ppf(qmc.Sobol(2, seed=0).random(count).clip(1e-4, 1 - 1e-4)) / 2
+        return torch.from_numpy(spread).float().expand(*shape, count, 2)
 
 
 def drawn(world: SplatModel, scene: Scene, kind: str) -> torch.Tensor:
@@ -51,14 +51,12 @@ def drawn(world: SplatModel, scene: Scene, kind: str) -> torch.Tensor:
     photos = []
     for i in scene.train:
         camera, true = scene.camera(i), scene.lens(i)
-        opening = Opening(Kernel(), world.style.light, 1, VIEWS)
+        opening = Opening(DISC if kind == "round" else Bell(), world.style.light, 1, VIEWS)
         with torch.no_grad():
             if kind == "per Gaussian":
-                photos.append(world.picture(camera, ViewLens(true.aperture, 1 / true.focus_depth)).image)
+                photos.append(world.picture(camera, true).image)
                 continue
-            points = bell if kind != "round" else lens_points
-            with mock.patch("dofnerf.studio.shot.lens_points", points):
-                photos.append(to_display(exact(world, camera, true, opening, lambda: None), opening.light))
+            photos.append(to_display(exact(world, camera, true, opening, lambda: None), opening.light))
     return torch.stack(photos).clamp(0, 1)
 
 

@@ -37,9 +37,9 @@ from dofnerf.evaluate.quality import held_out_psnr, sharp_view
 from dofnerf.models import method
 from dofnerf.models.splat.model import begin_splats
 from dofnerf.models.splat.training import SplatConfig, price_of_edges
-from dofnerf.optics import to_display, to_linear
+from dofnerf.optics import Lens, to_display, to_linear
 from dofnerf.optics.lens import coc_radius_from_disparity
-from dofnerf.scenes import Lens, Scene
+from dofnerf.scenes import Scene
 from dofnerf.train import KeepConfig, Run, train
 
 STEP = 0.5  # pixels of blur radius: views are taken apart by the least blur that any photo has there

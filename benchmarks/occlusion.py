@@ -1,4 +1,6 @@
-"""Plain and layered scatter against many rays through a real lens, at a depth edge: python benchmarks/occlusion.py
+"""Plain and layered scatter against many rays through a real lens, at a depth edge:
+
+    PYTHONPATH=tests python benchmarks/occlusion.py
 
 Writes the comparison picture of docs/design.md and prints its table.
 """
@@ -13,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dofnerf.optics import Kernel, coc_radius, coc_radius_from_disparity, scatter, scatter_layers, split_layers
+from dofnerf.optics import coc_radius, coc_radius_from_disparity, scatter, scatter_layers, split_layers
 from dofnerf.files import contact_sheet, write_image
-from planes import FOCAL_PX, Plane, everywhere, layer_of, lens_points, photograph, psnr, waves
+from oracles.planes import FOCAL_PX, Plane, everywhere, layer_of, lens_points, photograph, psnr, waves
 
 SIZE = (96, 128)
 BLUR = 8.0
@@ -50,7 +52,7 @@ def main() -> None:
         cut = split_layers(flat, 1 / flat_depth, 2)
         made = {
             "plain": scatter(flat, coc_radius(flat_depth, aperture, 1 / focus)),
-            "plain, unit": scatter(flat, coc_radius(flat_depth, aperture, 1 / focus), Kernel(norm="unit")),
+            "plain, unit": scatter(flat, coc_radius(flat_depth, aperture, 1 / focus), norm="unit"),
             "layers": scatter_layers(colour, alpha, coc_radius(depth, aperture, 1 / focus)),
             "layers of the photo": scatter_layers(
                 cut.colour, cut.alpha, coc_radius_from_disparity(cut.disparity, aperture, 1 / focus)

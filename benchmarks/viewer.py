@@ -21,10 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from dofnerf.evaluate.metrics import psnr
-from dofnerf.models import ViewLens
+from dofnerf.models import Blur
 from dofnerf.models.splat.model import SplatModel
-from dofnerf.optics import Kernel, scatter_layers, to_display
-from dofnerf.scenes import Lens
+from dofnerf.optics import DISC, Lens, scatter_layers, to_display
 from dofnerf.studio.shot import Opening, exact
 from dofnerf.studio.subject import Subject, open_run
 from dofnerf.studio.viewer.darkroom import LAYERS, draw, glance, photograph, smaller
@@ -80,16 +79,16 @@ def quality(subject: Subject) -> None:
     far, near = drawn.picture.disparity_range()
     aperture = BLUR * camera.width / (near - far)
     for name, disparity in (("near", near), ("far", far)):
-        opening = Opening(Kernel(), subject.light, 1, 128)
+        opening = Opening(DISC, subject.light, 1, 128)
         truth = to_display(
             exact(subject.model, camera, Lens(aperture, 1 / disparity), opening, lambda: None), subject.light
         )
-        own = subject.model.view(camera, ViewLens(aperture, disparity, light=subject.light)).image
+        own = subject.model.view(camera, Lens(aperture, focus_disparity=disparity), Blur(light=subject.light)).image
         words = [f"each splat by its own depth: {psnr(own.clamp(0, 1).numpy(), truth.clamp(0, 1).numpy()):.1f} dB"]
         for count in (1, 2, 3, 4, 8):
             _, layers = subject.model.layers(camera, count)
             image = scatter_layers(
-                layers.colour, layers.alpha, aperture * (disparity - layers.disparity), Kernel(), subject.light
+                layers.colour, layers.alpha, aperture * (disparity - layers.disparity), DISC, subject.light
             )
             words.append(f"{count}: {psnr(image.clamp(0, 1).numpy(), truth.clamp(0, 1).numpy()):.1f} dB")
         print(f"| layers against the exact lens, focus {name} | {', '.join(words)} | |")

@@ -10,10 +10,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 if TYPE_CHECKING:
     from dofnerf import scenes, train
-    from dofnerf.optics import Kernel, LearnedLens, coc_radius, scatter, scatter_layers
+    from dofnerf.optics import LearnedLens, Lens, coc_radius, scatter, scatter_layers
     from dofnerf.train import Run
 
-__all__ = ["Kernel", "LearnedLens", "Run", "coc_radius", "scatter", "scatter_layers", "scenes", "train"]
+__all__ = ["LearnedLens", "Lens", "Run", "coc_radius", "scatter", "scatter_layers", "scenes", "train"]
 __version__ = "0.1.0"
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from dofnerf.optics import scatter
 from dofnerf.optics.light import to_display, to_linear
-from dofnerf.optics.shapes import Kernel, edge, reach
+from dofnerf.optics.shapes import Blades, edge, shape_of
 
 
 def test_edge_is_the_papers_soft_step_within_its_cut_off():
@@ -26,26 +27,31 @@ def test_polygon_is_the_papers_k_where_the_paper_is_right(blades):
     m = np.mod(angle, 2 * np.pi / blades)
     paper = np.sin(np.pi / 2 - np.pi / blades) / np.sin(np.pi / 2 - np.pi / blades + m)
     x, y = torch.tensor(3 * np.cos(angle)), torch.tensor(3 * np.sin(angle))
-    np.testing.assert_allclose(reach(x, -y, Kernel(blades=blades)), paper, rtol=1e-9)
+    np.testing.assert_allclose(Blades(0.0, blades).reach(x, -y), paper, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("blades", "rotation"), [(3, 0.0), (5, 0.4), (6, -0.2), (7, 3.0)])
 def test_rim_of_the_polygon_lies_on_straight_sides(blades, rotation):
     """Vertices at distance 1, sides through them: checked against the convex hull of the vertices."""
-    kernel = Kernel(blades=blades, rotation=rotation)
+    shape = Blades(rotation, blades)
     corner = rotation + np.arange(blades + 1) * 2 * np.pi / blades
     corners = np.stack([np.cos(corner), -np.sin(corner)], axis=-1)
     for a, b in pairwise(corners):
         for share in (0.0, 0.3, 0.5, 0.9):
             x, y = a + share * (b - a)
-            k = float(reach(torch.tensor(x * 7), torch.tensor(y * 7), kernel))
+            k = float(shape.reach(torch.tensor(x * 7), torch.tensor(y * 7)))
             assert k == pytest.approx(math.hypot(x, y), rel=1e-9)
 
 
-@pytest.mark.parametrize("bad", [{"blades": 2}, {"blades": -1}, {"norm": "sum"}, {"rotation": math.nan}])
-def test_bad_kernel(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        Kernel(**bad)
+@pytest.mark.parametrize("bad", [{"blades": 2}, {"blades": -1}, {"blades": 5, "rotation": math.nan}])
+def test_bad_shape(bad):
+    with pytest.raises(ValueError, match=list(bad)[-1]):
+        shape_of(**bad)
+
+
+def test_bad_norm():
+    with pytest.raises(ValueError, match="norm"):
+        scatter(torch.ones(2, 2, 3), torch.ones(2, 2), norm="sum")
 
 
 @pytest.mark.parametrize("curve", [1, 1.8, 2.2, "srgb"])

@@ -3,20 +3,19 @@
 import pytest
 import torch
 
-from dofnerf.optics import Kernel, scatter, scatter_layers, split_layers, to_display, to_linear
+from dofnerf.optics import DISC, Blades, scatter, scatter_layers, split_layers, to_display, to_linear
 
 
-@pytest.mark.parametrize("kernel", [Kernel(), Kernel(norm="unit"), Kernel(blades=6)], ids=str)
-def test_one_layer_is_the_plain_op(kernel):
+@pytest.mark.parametrize(("shape", "norm"), [(DISC, "paper"), (DISC, "unit"), (Blades(0.0, 6), "paper")], ids=str)
+def test_one_layer_is_the_plain_op(shape, norm):
     image, radius = torch.rand(12, 17, 3), 6 * torch.rand(12, 17)
-    assert torch.equal(
-        scatter_layers(image[None], torch.ones(1, 12, 17), radius[None], kernel), scatter(image, radius, kernel)
-    )
+    plain = scatter(image, radius, shape, norm=norm)
+    assert torch.equal(scatter_layers(image[None], torch.ones(1, 12, 17), radius[None], shape, norm=norm), plain)
     # The general path, not the short cut: an empty layer behind changes nothing.
     behind = torch.stack([torch.rand(12, 17, 3), image])
     alpha = torch.stack([torch.zeros(12, 17), torch.ones(12, 17)])
-    out = scatter_layers(behind, alpha, torch.stack([radius, radius]), kernel)
-    torch.testing.assert_close(out, scatter(image, radius, kernel), rtol=1e-5, atol=1e-5)
+    out = scatter_layers(behind, alpha, torch.stack([radius, radius]), shape, norm=norm)
+    torch.testing.assert_close(out, plain, rtol=1e-5, atol=1e-5)
 
 
 def test_sharp_layers_composite_as_pictures_do():

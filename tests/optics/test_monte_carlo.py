@@ -1,13 +1,13 @@
-"""Scatter against many rays through a real lens (benchmarks/planes.py): the physics, not our formulas."""
+"""Scatter against many rays through a real lens (oracles/planes.py): the physics, not our formulas."""
 
 import numpy as np
 import pytest
 import torch
 from scipy.ndimage import binary_dilation
 
-from dofnerf.optics import Kernel, coc_radius, scatter, scatter_layers, split_layers
+from dofnerf.optics import coc_radius, scatter, scatter_layers, shape_of, split_layers
 from dofnerf.optics.lens import coc_radius_from_disparity
-from planes import FOCAL_PX, Plane, everywhere, layer_of, lens_points, photograph, psnr, waves
+from oracles.planes import FOCAL_PX, Plane, everywhere, layer_of, lens_points, photograph, psnr, waves
 
 SIZE = (72, 96)
 
@@ -25,12 +25,13 @@ def test_away_from_edges(blades, depth, focus, radius):
     truth = _display(photograph([plane], SIZE, lens_radius, focus, lens_points(400, blades, 0.3)))
     sharp = _display(layer_of(plane, SIZE)[0])
     blur = coc_radius(torch.full(SIZE, depth), FOCAL_PX * lens_radius, 1 / focus)
-    out = scatter(sharp, blur, Kernel(blades=blades, rotation=0.3))
+    shape = shape_of(None, blades, np.degrees(0.3))
+    out = scatter(sharp, blur, shape)
     inner = (slice(9, -9), slice(9, -9))
     assert psnr(out[inner], truth[inner]) >= 38
     assert psnr(sharp[inner], truth[inner]) < psnr(out[inner], truth[inner]) - 6
     if blades % 2:  # the test can tell how the aperture is turned
-        wrong = scatter(sharp, -blur, Kernel(blades=blades, rotation=0.3))
+        wrong = scatter(sharp, -blur, shape)
         assert psnr(wrong[inner], truth[inner]) < psnr(out[inner], truth[inner]) - radius
 
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from dofnerf.optics import Kernel, LearnedLens, accumulate, coc_radius, scatter
+from dofnerf.optics import DISC, Blades, LearnedLens, accumulate, coc_radius, scatter, shape_of
 from dofnerf.optics.kernels import run_jobs
-from dofnerf.optics.scatter import reference
+from dofnerf.optics.scattering import reference
 
 KERNELS = [
-    Kernel(),
-    Kernel(norm="unit"),
-    Kernel(blades=5, rotation=0.3),
-    Kernel(blades=6, rotation=1.0, norm="unit"),
-    Kernel(blades=3),
+    (DISC, "paper"),
+    (DISC, "unit"),
+    (Blades(0.3, 5), "paper"),
+    (Blades(1.0, 6), "unit"),
+    (Blades(0.0, 3), "paper"),
 ]
 BACKENDS = ["reference", "cpu"]
 SIZES = [(1, 1), (1, 9), (8, 1), (7, 11)]
@@ -50,10 +50,10 @@ def test_aperture_zero_is_the_identity_bit_for_bit(backend, light):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
-def test_constant_picture_stays_constant(backend, kernel):
+@pytest.mark.parametrize(("shape", "norm"), KERNELS, ids=str)
+def test_constant_picture_stays_constant(backend, shape, norm):
     image = torch.tensor([0.9, 0.0, 0.3]).expand(15, 12, 3).contiguous()
-    out = scatter(image, _radius(15, 12, 30.0), kernel, backend=backend)
+    out = scatter(image, _radius(15, 12, 30.0), shape, norm=norm, backend=backend)
     torch.testing.assert_close(out, image, rtol=1e-5, atol=1e-6)
 
 
@@ -62,7 +62,7 @@ def test_constant_picture_stays_constant(backend, kernel):
 def test_unit_kernel_keeps_the_light_away_from_borders(backend, blades):
     image = torch.zeros(40, 40, 2)
     image[14:26, 14:26] = _picture(12, 12, channels=2)
-    out = accumulate(image, _radius(40, 40, 11.0), Kernel(blades=blades, norm="unit"), backend)
+    out = accumulate(image, _radius(40, 40, 11.0), shape_of(None, blades), "unit", backend)
     torch.testing.assert_close(out.sum((0, 1)), image.sum((0, 1)), rtol=1e-5, atol=0)
 
 
@@ -83,11 +83,13 @@ def test_brute_force_numpy_disc_agrees_with_the_reference():
     np.testing.assert_allclose(out, expected, atol=1e-3)  # the cut-off's own size, 0.034 % of a weight
 
 
-@pytest.mark.parametrize("kernel", KERNELS[:4], ids=str)
-def test_reference_gradcheck(kernel):
+@pytest.mark.parametrize(("shape", "norm"), KERNELS[:4], ids=str)
+def test_reference_gradcheck(shape, norm):
     image = _picture(2, 3, dtype=torch.float64, channels=1).requires_grad_()
     radius = (_radius(2, 3, 1.5, dtype=torch.float64) + 0.013).requires_grad_()
-    assert torch.autograd.gradcheck(lambda i, r: scatter(i, r, kernel, backend="reference"), (image, radius), atol=1e-6)
+    assert torch.autograd.gradcheck(
+        lambda i, r: scatter(i, r, shape, norm=norm, backend="reference"), (image, radius), atol=1e-6
+    )
 
 
 def test_reference_gradcheck_of_aperture_and_focus():
@@ -99,14 +101,14 @@ def test_reference_gradcheck_of_aperture_and_focus():
     assert torch.autograd.gradcheck(lambda a, f: scatter(image, coc_radius(depth, a, f)), lens)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize(("shape", "norm"), KERNELS, ids=str)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("largest", [2.0, 20.0])
-def test_cpu_agrees_with_the_reference(kernel, size, largest):
+def test_cpu_agrees_with_the_reference(shape, norm, size, largest):
     results = []
     for backend in BACKENDS:
         image, radius = _picture(*size).requires_grad_(), _radius(*size, largest).requires_grad_()
-        out = scatter(image, radius, kernel, backend=backend)
+        out = scatter(image, radius, shape, norm=norm, backend=backend)
         (out * _picture(*size, seed=5)).sum().backward()
         results.append((out.detach(), image.grad, radius.grad))
     for tolerance, expected, found in zip((1e-5, 1e-4, 1e-4), *results, strict=True):
@@ -150,19 +152,19 @@ def test_cpu_does_not_depend_on_the_number_of_threads():
 @pytest.mark.parametrize("blades", [0, 3, 4, 12])
 def test_rim_arrays_are_large_enough(blades):
     """The kernels write without bounds checks, so the room they are given is checked here, over all radii."""
-    from dofnerf.optics.scatter.cpu_footprint import CHUNK, footprint, make_room
+    from dofnerf.optics.scattering.cpu_footprint import CHUNK, footprint, make_room
 
-    kernel = Kernel(blades=blades, rotation=0.1)
-    normals = kernel.blade_normals().numpy()
+    normals, apothem = (Blades(0.1, blades) if blades else DISC).sides()
+    normals = normals.numpy()
     for radius in [*np.arange(0, 12, 0.61), 50.2, 333.3]:
-        room = make_room(radius, kernel.apothem)
-        count = footprint(radius, 10**6, normals, kernel.apothem, room)
+        room = make_room(radius, apothem)
+        count = footprint(radius, 10**6, normals, apothem, room)
         assert count + 2 * CHUNK < room.shape[1]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("kernel", [Kernel(), Kernel(blades=6, norm="unit")], ids=str)
-def test_gradient_descent_finds_the_lens(backend, kernel):
+@pytest.mark.parametrize(("shape", "norm"), [(DISC, "paper"), (Blades(0.0, 6), "unit")], ids=str)
+def test_gradient_descent_finds_the_lens(backend, shape, norm):
     """A sharp picture with depth and its blurred version: aperture and focus come back to 1 %."""
     generator = torch.Generator().manual_seed(4)
     image = torch.nn.functional.interpolate(
@@ -171,13 +173,17 @@ def test_gradient_descent_finds_the_lens(backend, kernel):
     image = image[0].permute(1, 2, 0).clamp(0, 1).contiguous()
     depth = torch.linspace(1.5, 6.0, 28).expand(20, 28)
     with torch.no_grad():
-        blurred = scatter(image, coc_radius(depth, 6.0, 1 / 2.5), kernel, backend="reference")
+        blurred = scatter(image, coc_radius(depth, 6.0, 1 / 2.5), shape, norm=norm, backend="reference")
     lens = LearnedLens(1, 1.5, 6.0, aperture=3.0, focus_disparity=0.3)
     optimizer = torch.optim.LBFGS(lens.parameters(), max_iter=15, line_search_fn="strong_wolfe")
 
     def loss():
         optimizer.zero_grad()
-        error = (scatter(image, lens.coc_radius(depth, photo=0), kernel, backend=backend) - blurred).square().sum()
+        error = (
+            (scatter(image, lens.coc_radius(depth, photo=0), shape, norm=norm, backend=backend) - blurred)
+            .square()
+            .sum()
+        )
         error.backward()
         return error
 
@@ -211,20 +217,18 @@ def test_bad_backend():
 
 
 def test_jobs_pass_errors_on():
-    class Kernel:
+    class Broken:
         signatures = (1,)
 
         def __call__(self, first, last):
             raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
-        run_jobs(Kernel(), 8, ())
+        run_jobs(Broken(), 8, ())
 
 
 def test_normaliser_of_the_unit_kernel_is_close_to_the_area():
     radius = torch.tensor([10.0, 25.0], dtype=torch.float64)
-    torch.testing.assert_close(
-        reference.normaliser(radius, Kernel(norm="unit")), math.pi * radius**2, rtol=5e-3, atol=0
-    )
-    hexagon = reference.normaliser(radius, Kernel(blades=6, norm="unit"))
+    torch.testing.assert_close(reference.normaliser(radius, DISC, "unit"), math.pi * radius**2, rtol=5e-3, atol=0)
+    hexagon = reference.normaliser(radius, Blades(0.0, 6), "unit")
     torch.testing.assert_close(hexagon, 1.5 * math.sqrt(3) * radius**2, rtol=1e-2, atol=0)

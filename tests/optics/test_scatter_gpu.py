@@ -25,14 +25,15 @@ from torch import Tensor
 
 from dofnerf.optics.learned import LearnedLens
 from dofnerf.optics.lens import coc_radius
-from dofnerf.optics.scatter import accumulate, reference, scatter
-from dofnerf.optics.shapes import Kernel
+from dofnerf.optics.scattering import accumulate, reference, scatter
+from dofnerf.optics.shapes import DISC, Blades, Norm, Shape
 
 pytest.importorskip("triton", reason="the gpu backend needs triton: pip install dofnerf[gpu]")
 
-KERNELS = [
-    Kernel(blades, rotation, norm) for blades, rotation in ((0, 0.0), (5, 0.3), (6, 1.1)) for norm in ("paper", "unit")
-]
+Kernel = tuple[Shape, Norm]
+PAPER: Kernel = DISC, "paper"
+UNIT: Kernel = DISC, "unit"
+KERNELS = [(shape, norm) for shape in (DISC, Blades(0.3, 5), Blades(1.1, 6)) for norm in ("paper", "unit")]
 on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 compiling = pytest.mark.skipif(
     os.environ.get("TRITON_INTERPRET") == "1", reason="TRITON_INTERPRET is set for this process"
@@ -60,11 +61,11 @@ def gradients(values: Tensor, radius: Tensor, kernel: Kernel, seen: Tensor, back
     """out, ∂values and ∂radius, for the gradient `seen` of out."""
     values, radius = values.detach().requires_grad_(), radius.detach().requires_grad_()
     if backend == "gpu":
-        from dofnerf.optics.scatter import gpu
+        from dofnerf.optics.scattering import gpu
 
-        out = gpu.accumulate(values, radius, kernel)
+        out = gpu.accumulate(values, radius, *kernel)
     else:
-        out = reference.accumulate(values, radius, kernel)
+        out = reference.accumulate(values, radius, *kernel)
     out.backward(seen)
     assert values.grad is not None and radius.grad is not None
     return out.detach(), values.grad, radius.grad
@@ -100,12 +101,12 @@ def test_agrees_with_the_reference(interpreter: Callable, kernel: Kernel) -> Non
 @pytest.mark.parametrize(
     ("shape", "largest", "kernel"),
     [
-        ((1, 1, 1, 3), 2.5, Kernel(5, 0.3, "unit")),
-        ((1, 1, 1, 1), 0.0, Kernel()),
-        ((1, 1, 11, 3), 3.2, Kernel(6, 1.1)),
-        ((1, 11, 1, 3), 3.2, Kernel(norm="unit")),
-        ((2, 3, 9, 5), 1.3, Kernel(5, 0.3)),  # two tiles, two pictures, two groups of channels
-        ((2, 9, 3, 4), 0.0, Kernel(norm="unit")),
+        ((1, 1, 1, 3), 2.5, (Blades(0.3, 5), "unit")),
+        ((1, 1, 1, 1), 0.0, PAPER),
+        ((1, 1, 11, 3), 3.2, (Blades(1.1, 6), "paper")),
+        ((1, 11, 1, 3), 3.2, UNIT),
+        ((2, 3, 9, 5), 1.3, (Blades(0.3, 5), "paper")),  # two tiles, two pictures, two groups of channels
+        ((2, 9, 3, 4), 0.0, UNIT),
     ],
     ids=str,
 )
@@ -142,37 +143,37 @@ def test_one_blurred_pixel_reaches_far_tiles_and_spares_the_rest(interpreter: Ca
     values, radius, seen = picture((1, 2, 25, 4), largest=0.0)
     radius.zero_()
     radius[0, 1, 3] = 9.5
-    assert_agree(interpreter(gradients, values, radius, Kernel(), seen), (values, radius, seen), Kernel())
+    assert_agree(interpreter(gradients, values, radius, PAPER, seen), (values, radius, seen), PAPER)
     boxes = interpreter(boxes_of, radius)
     left_to_right = boxes[:, 3] - boxes[:, 2]  # columns of offsets less one, of the four tiles side by side
     assert left_to_right[1] > 2 and left_to_right[3] == 2  # the far tile is sharp: a source touches its neighbours only
 
 
 def boxes_of(radius: Tensor) -> Tensor:
-    from dofnerf.optics.scatter import gpu
+    from dofnerf.optics.scattering import gpu
 
     return gpu.offset_boxes(radius)
 
 
 def test_runs_give_the_same_bits(interpreter: Callable) -> None:
     values, radius, seen = picture((1, 3, 4, 4), largest=2.0)
-    first, second = (interpreter(gradients, values, radius, Kernel(), seen) for _ in range(2))
+    first, second = (interpreter(gradients, values, radius, PAPER, seen) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 def test_strided_and_empty_pictures(interpreter: Callable) -> None:
     values, radius, seen = picture((1, 4, 3, 4), largest=1.5)
     turned = values.transpose(1, 2), radius.transpose(1, 2), seen.transpose(1, 2)
-    assert_agree(interpreter(gradients, *turned[:2], Kernel(), turned[2]), turned, Kernel())
+    assert_agree(interpreter(gradients, *turned[:2], PAPER, turned[2]), turned, PAPER)
     for shape in ((0, 3, 3, 4), (1, 0, 3, 4), (1, 3, 3, 0)):
         ones, radius = torch.ones(shape), torch.ones(shape[:-1])
-        out, by_values, by_radius = interpreter(gradients, ones, radius, Kernel(norm="unit"), ones)
+        out, by_values, by_radius = interpreter(gradients, ones, radius, UNIT, ones)
         assert out.shape == by_values.shape == shape and not by_radius.any()
 
 
 def test_is_reached_through_the_public_op(interpreter: Callable) -> None:
     values, radius, _ = picture((4, 5, 3), largest=1.8)
-    found = interpreter(scatter, values, -radius, Kernel(), 2.2, "gpu")
+    found = interpreter(scatter, values, -radius, DISC, 2.2, "paper", "gpu")
     assert torch.allclose(found, scatter(values, radius, backend="reference"), rtol=1e-5, atol=1e-5)
 
 
@@ -184,11 +185,11 @@ def test_takes_only_float32_on_cuda() -> None:
 
 
 def test_says_how_to_get_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    package = importlib.import_module("dofnerf.optics.scatter")  # the name is also that of its function
+    package = importlib.import_module("dofnerf.optics.scattering")  # the name is also that of its function
 
     monkeypatch.setitem(sys.modules, "triton", None)
-    monkeypatch.delitem(sys.modules, "dofnerf.optics.scatter.gpu", raising=False)
-    monkeypatch.delitem(sys.modules, "dofnerf.optics.scatter.gpu_kernels", raising=False)
+    monkeypatch.delitem(sys.modules, "dofnerf.optics.scattering.gpu", raising=False)
+    monkeypatch.delitem(sys.modules, "dofnerf.optics.scattering.gpu_kernels", raising=False)
     monkeypatch.delattr(package, "gpu", raising=False)
     with pytest.raises(ValueError, match=r"pip install dofnerf\[gpu\]"):
         accumulate(torch.ones(2, 2, 3), torch.ones(2, 2), backend="gpu")
@@ -225,7 +226,7 @@ def compile_for_cuda() -> dict[str, list[str]]:
     process."""
     from triton.runtime import driver
 
-    from dofnerf.optics.scatter import gpu
+    from dofnerf.optics.scattering import gpu
 
     driver.set_active(StandInDriver())
     kernels = {
@@ -235,8 +236,8 @@ def compile_for_cuda() -> dict[str, list[str]]:
     for name, kernel in kernels.items():
         setattr(gpu, name, kernel)  # not a JITFunction, so `accumulate` takes the CPU's tensors too
     values, radius, seen = picture((1, 16, 20, 4), largest=3.0)
-    gradients(values, radius, Kernel(5, 0.3, "unit"), seen)
-    gradients(values[:, :1, :1], radius[:, :1, :1], Kernel(), seen[:, :1, :1])  # triton makes sizes of 1 constants
+    gradients(values, radius, (Blades(0.3, 5), "unit"), seen)
+    gradients(values[:, :1, :1], radius[:, :1, :1], PAPER, seen[:, :1, :1])  # triton makes sizes of 1 constants
     return {name: kernel.assembly for name, kernel in kernels.items()}
 
 

@@ -12,7 +12,7 @@ import small_scenes as small
 from PIL import Image
 
 from dofnerf import scenes
-from dofnerf.scenes.scene import PINHOLE, Lens
+from dofnerf.optics import PINHOLE, Lens
 from dofnerf.scenes.source import resize
 
 

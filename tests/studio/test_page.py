@@ -17,7 +17,7 @@ from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.files import read_image, read_map
 from dofnerf.files.ply import read_ply
-from dofnerf.optics import Kernel, scatter_layers
+from dofnerf.optics import DISC, scatter_layers
 from dofnerf.scenes import Lens, read_cameras, read_drawing, read_splats
 from dofnerf.studio.layered import fill
 from dofnerf.studio.shot import Opening, exact
@@ -70,7 +70,7 @@ def test_a_click_focuses_there_and_blurs_the_rest_as_a_lens_does(page, made):
     assert halves(far)[1] > 4 * halves(near)[1]
     assert float(page.evaluate("depth.value")) == pytest.approx(FAR, rel=0.05)
 
-    camera, opening = read_cameras(made / "run" / "cameras.json")[3].camera, Opening(Kernel(), 2.2, 8, 64)
+    camera, opening = read_cameras(made / "run" / "cameras.json")[3].camera, Opening(DISC, 2.2, 8, 64)
     truth = exact(card_and_wall(), camera, Lens(8.0, FAR), opening, lambda: None).clamp(0, 1).detach().numpy() ** (
         1 / 2.2
     )

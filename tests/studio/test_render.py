@@ -17,9 +17,8 @@ from small_splats import through_points
 from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.files import read_image, read_map
-from dofnerf.models import ViewLens
 from dofnerf.models.volume import average_light, render_exact
-from dofnerf.optics.shapes import Kernel
+from dofnerf.optics import DISC
 from dofnerf.scenes import Lens, Viewpoint, read_cameras, write_cameras
 from dofnerf.studio.shot import Opening, exact, from_point
 from dofnerf.train import Run
@@ -126,8 +125,8 @@ def test_a_pixel_of_a_view_from_the_rim_is_the_lens_ray_of_that_point():
 
 def test_the_exact_lens_is_that_of_the_models(made):
     """Of splats, for the same points; and of a volume, whose own has other points at each pixel, nearly."""
-    lens, opening = Lens(6.0, 3.0), Opening(Kernel(), 2.2, 8, 12)
-    through = ViewLens(6.0, 1 / 3.0)
+    lens, opening = Lens(6.0, 3.0), Opening(DISC, 2.2, 8, 12)
+    through = Lens(6.0, focus_disparity=1 / 3.0)
     model = card_and_wall()
     with torch.no_grad():
         theirs = through_points(model, CAMERA, through, 12)

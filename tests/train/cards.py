@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from dofnerf.models import Group, Method, Model, Outcome, Steps, View, ViewLens
+from dofnerf.models import PLAIN, Group, Method, Model, Outcome, Steps, View
 from dofnerf.models.volume.rays import camera_rays
-from dofnerf.optics import scatter
+from dofnerf.optics import Lens, scatter
 from dofnerf.train import LensLearningConfig, RatesConfig, StepsConfig, TrainConfig
 
 GROWS_AFTER = 5  # steps
@@ -50,13 +50,13 @@ class Cards(Model):
         return View(image, disparity, torch.ones_like(disparity))
 
     @torch.no_grad()
-    def view(self, camera, lens=None):
+    def view(self, camera, lens=None, blur=PLAIN):
         sharp = self.draw(camera)
-        return sharp if lens is None else sharp._replace(image=put(sharp, lens))
+        return sharp if lens is None else sharp._replace(image=put(sharp, lens, blur))
 
 
-def put(sharp, lens):
-    return scatter(sharp.image, lens.coc_radius(sharp.disparity), lens.kernel, lens.light)
+def put(sharp, lens, blur=PLAIN):
+    return scatter(sharp.image, lens.coc_radius_from_disparity(sharp.disparity), lens.shape, blur.light)
 
 
 class CardSteps(Steps):
@@ -67,7 +67,7 @@ class CardSteps(Steps):
         seen = self.model.draw(self.data.cameras[number])
         image, photos = seen.image, None
         if stage != "pinhole":
-            image = put(seen, ViewLens(self.lens.aperture[number], self.lens.focus_disparity[number]))
+            image = put(seen, Lens(self.lens.aperture[number], focus_disparity=self.lens.focus_disparity[number]))
             photos = torch.tensor([number])
         error = (image - self.data.photos[number]).square().mean()
         return Outcome(error, error.detach(), image[..., 0].numel(), photos)

@@ -3,7 +3,6 @@ them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dofnerf.evaluate.quality import learned_lenses
-from dofnerf.scenes import Lens, Scene
-from dofnerf.scenes.scene import PINHOLE
+from dofnerf.optics.lens import PINHOLE, Lens, inverse
+from dofnerf.scenes import Scene
 from dofnerf.train import Run
 from dofnerf.train.learner import starting_lens
 
@@ -40,7 +39,7 @@ def photo_lenses(run: Run, scene: Scene) -> PhotoLenses | None:
     first = starting_lens(run.setting, run.config.lens)
     begun = set(zip(first.aperture.tolist(), first.focus_disparity.tolist(), strict=True))
     aperture, disparity = next(iter(begun))
-    start = Lens(aperture, 1 / disparity if disparity > 0 else math.inf) if len(begun) == 1 else None
+    start = Lens(aperture, inverse(disparity)) if len(begun) == 1 else None
     names, true = zip(*((scene.frames[i].name, scene.lens(i)) for i in scene.train), strict=True)
     if run.config.steps.photos == "sharp":
         true = tuple(lens and PINHOLE for lens in true)

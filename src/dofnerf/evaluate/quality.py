@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dofnerf.evaluate.metrics import psnr
-from dofnerf.scenes import Lens, Scene
+from dofnerf.optics.lens import Lens, inverse
+from dofnerf.scenes import Scene
 from dofnerf.train import Run
 
 
@@ -41,7 +42,7 @@ def learned_lenses(run: Run) -> list[Lens]:
     if not run.has_lens:
         return []
     pairs = zip(run.lens.aperture.tolist(), run.lens.focus_disparity.tolist(), strict=True)
-    return [Lens(aperture, 1 / disparity if disparity > 0 else math.inf) for aperture, disparity in pairs]
+    return [Lens(aperture, inverse(disparity)) for aperture, disparity in pairs]
 
 
 def lens_off(run: Run, scene: Scene) -> LensOff:
@@ -53,7 +54,7 @@ def lens_off(run: Run, scene: Scene) -> LensOff:
         true = scene.lens(i)
         if true is not None and true.aperture > 0:
             wide.append(abs(aperture / true.aperture - 1))
-            deep.append(abs(disparity - 1 / true.focus_depth) / (1 / scene.near - 1 / scene.far))
+            deep.append(abs(disparity - true.focus_disparity) / (1 / scene.near - 1 / scene.far))
     return LensOff(float(np.mean(wide)), float(np.mean(deep))) if wide else LensOff(math.nan, math.nan)
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dofnerf.evaluate.quality import learned_lenses
-from dofnerf.scenes import Lens, Scene
+from dofnerf.optics.lens import Lens
+from dofnerf.scenes import Scene
 from dofnerf.train import Run
 
 IN_FOCUS = 1.0  # pixels of blur radius, at the most

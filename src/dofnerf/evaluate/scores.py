@@ -152,7 +152,7 @@ def score_lens(run: Run, scene: Scene) -> LensScores | str:
     for i, lens in zip(scene.train, learned_lenses(run), strict=True):
         true = scene.lens(i)
         if true is not None and true.aperture > 0:
-            off = abs(1 / lens.focus_depth - 1 / true.focus_depth)
+            off = abs(lens.focus_disparity - true.focus_disparity)
             wide.append(abs(lens.aperture / true.aperture - 1))
             deep.append(off / (1 / scene.near - 1 / scene.far))
             blur.append(off * true.aperture)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from dofnerf.models.base import Group, Method, Model, NotFinite, Outcome, Steps, View, ViewLens
+from dofnerf.models.base import PLAIN, Blur, Group, Method, Model, NotFinite, Outcome, Steps, View
 
 __all__ = [
+    "PLAIN",
+    "Blur",
     "Group",
     "Method",
     "Model",
@@ -18,7 +20,6 @@ __all__ = [
     "Outcome",
     "Steps",
     "View",
-    "ViewLens",
     "method",
     "methods",
     "register",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from dofnerf.camera import Camera
 from dofnerf.models.workers import ALONE, Workers
-from dofnerf.optics import Kernel, LearnedLens
+from dofnerf.optics import LearnedLens
 from dofnerf.optics.layers import Layers, split_layers
-from dofnerf.optics.lens import coc_radius_from_disparity
+from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve
 
 if TYPE_CHECKING:
@@ -31,23 +31,20 @@ BLURS = 0.5  # pixels of blur radius: with less a photo is sharp, and the apertu
 
 
 @dataclass(frozen=True)
-class ViewLens:
-    """`aperture` in pixels × scene units and `focus_disparity` in 1 / scene units: numbers, or scalar tensors that
-    learn.
+class Blur:
+    """How the blur of a lens is made.
 
-    `layers` 1 is the paper's blur, more are right at occlusions too. `blur_by` is the depth that counts: the mean of
-    depth (the paper's Eq. 11) or of disparity.
+    `layers` 1 is the paper's blur, more are right at occlusions too; `light` is the curve between display values and
+    linear light, in which blur adds up. `blur_by` is the depth that counts in one layer: the mean of depth (the paper's
+    Eq. 11) or of disparity.
     """
 
-    aperture: Tensor | float
-    focus_disparity: Tensor | float
-    kernel: Kernel = field(default_factory=Kernel)
     layers: int = 1
     light: Curve = 2.2
     blur_by: Literal["depth", "disparity"] = "disparity"
 
-    def coc_radius(self, disparity: Tensor) -> Tensor:
-        return coc_radius_from_disparity(disparity, self.aperture, self.focus_disparity)
+
+PLAIN = Blur()
 
 
 class View(NamedTuple):
@@ -65,7 +62,7 @@ class Model(nn.Module, ABC):
     notes: tuple[str, ...] = ()
 
     @abstractmethod
-    def view(self, camera: Camera, lens: ViewLens | None = None) -> View:
+    def view(self, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN) -> View:
         """The picture that a camera takes, sharp or through a lens, on the model's device; without gradients."""
 
     def layers(self, camera: Camera, count: int) -> tuple[View, Layers]:

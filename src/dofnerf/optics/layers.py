@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from dofnerf.optics.light import Curve, to_display, to_linear
-from dofnerf.optics.scatter import Backend, accumulate, scatter
+from dofnerf.optics.scattering import Backend, accumulate, scatter
 from dofnerf.optics.shapes import DISC, Norm, Shape
 
 _NOTHING = 1e-6  # coverage below which a pixel of the result is unknown
@@ -58,7 +58,11 @@ def scatter_layers(
         return scatter(colour[0], coc_radius[0], shape, light, norm, backend)
     cover = alpha[..., None]
     sums = accumulate(
-        torch.cat([to_linear(colour, light) * cover, cover, torch.ones_like(cover)], -1), coc_radius, shape, norm, backend
+        torch.cat([to_linear(colour, light) * cover, cover, torch.ones_like(cover)], -1),
+        coc_radius,
+        shape,
+        norm,
+        backend,
     )
     spread = sums[..., :-1] / sums[..., -1:]
     lit = torch.zeros_like(spread[0])

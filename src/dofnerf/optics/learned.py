@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from dofnerf.optics.lens import coc_radius, coc_radius_from_disparity, f_number_from_aperture
+from dofnerf.optics.lens import coc_radius, coc_radius_from_disparity, f_number_from_aperture, inverse
 
 _START_BLUR = 2.5  # pixels at either end of the range; below half a pixel the aperture gets almost no gradient
 _MARGIN = 0.05
@@ -128,7 +128,7 @@ class LearnedLens(nn.Module):
                 "photo": photo,
                 "aperture": aperture,
                 "K": 2 * aperture,
-                "focus_depth": 1 / disparity if disparity > 0 else math.inf,
+                "focus_depth": inverse(disparity),
                 "focus_disparity": disparity,
             }
             if focal_px is not None:

@@ -15,77 +15,83 @@ focal length in `aperture`, Eq. 5 is exact.
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
-from dofnerf.optics.shapes import DISC, Shape
+    from dofnerf.optics.shapes import Shape
 
 _Array = TypeVar("_Array", bound=Any)  # float, numpy array or tensor
 
 
 def inverse(value: Any) -> Any:
-    """1 / value, depth ↔ disparity: infinity is 0, and 0 infinity."""
-    if isinstance(value, Tensor):
-        return 1 / value
-    return math.inf if value == 0 else 1 / value
+    """1 / value, depth ↔ disparity: of 0, infinity."""
+    return math.inf if isinstance(value, int | float) and value == 0 else 1 / value
 
 
 @dataclass(frozen=True, init=False)
 class Lens:
-    """A thin lens: how wide it is open, where it is focused, and the shape of its aperture.
+    """A thin lens: how wide it is open, where it is focused, and the shape of its aperture (a disc unless given).
 
     `aperture` in pixels × scene units; `focus_depth` in scene units along the optical axis (inf is infinity), or
     `focus_disparity`, its inverse, instead: the other one follows. Numbers, or scalar tensors that learn.
     """
 
-    aperture: Tensor | float
-    focus_depth: Tensor | float
-    focus_disparity: Tensor | float
-    shape: Shape
+    aperture: Any
+    focus_depth: Any
+    focus_disparity: Any
+    _shape: Shape | None
 
     def __init__(
         self,
         aperture: Tensor | float,
-        focus_depth: Tensor | float | None = None,
-        shape: Shape = DISC,
+        focus_depth: Tensor | float = math.inf,
+        shape: Shape | None = None,
         *,
         focus_disparity: Tensor | float | None = None,
     ) -> None:
-        if focus_depth is not None and focus_disparity is not None:
-            raise ValueError("focus_depth and focus_disparity say the same thing: give one of them")
         if focus_disparity is None:
-            focus_depth = math.inf if focus_depth is None else focus_depth
             focus_disparity = inverse(focus_depth)
-        else:
+        elif focus_depth is math.inf:
             focus_depth = inverse(focus_disparity)
-        values = {"aperture": aperture, "focus_depth": focus_depth, "focus_disparity": focus_disparity, "shape": shape}
+        else:
+            raise ValueError("focus_depth and focus_disparity say the same thing: give one of them")
+        self._set(aperture=aperture, focus_depth=focus_depth, focus_disparity=focus_disparity, _shape=shape)
+
+    def _set(self, **values: Any) -> Lens:
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        return self
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of its aperture."""
+        from dofnerf.optics.shapes import DISC
+
+        return self._shape or DISC
 
     def coc_radius(self, depth: _Array) -> _Array:
         """Signed blur radius in pixels at `depth` (scene units): + behind the focal plane."""
-        return self.coc_radius_from_disparity(1 / depth)
+        return self.coc_radius_from_disparity(1 / depth)  # type: ignore[return-value]
 
     def coc_radius_from_disparity(self, disparity: _Array) -> _Array:
         """The same from 1 / depth, in which blur is linear; disparity 0 is infinitely far."""
-        return self.aperture * (self.focus_disparity - disparity)
+        return coc_radius_from_disparity(disparity, self.aperture, self.focus_disparity)
 
-    def scaled(self, factor: float) -> Lens:
-        """The same lens before a picture whose size is `factor` times as large."""
-        return self.changed(aperture=self.aperture * factor)
+    def scaled(self, width: float, old_width: float = 1.0) -> Lens:
+        """The same lens before a picture `width` instead of `old_width` pixels wide (or `width` times as wide)."""
+        return copy(self)._set(aperture=self.aperture * width / old_width)
 
-    def changed(self, **values: Any) -> Lens:
-        """The same lens with another `aperture`, `focus_depth`, `focus_disparity` or `shape`."""
-        kept: dict[str, Any] = {"aperture": self.aperture, "shape": self.shape}
-        if not {"focus_depth", "focus_disparity"} & set(values):
-            copy = Lens(**(kept | values))
-            object.__setattr__(copy, "focus_depth", self.focus_depth)
-            object.__setattr__(copy, "focus_disparity", self.focus_disparity)
-            return copy
-        return Lens(**(kept | values))
+    def at(self, focus_depth: Tensor | float = math.inf, *, focus_disparity: Tensor | float | None = None) -> Lens:
+        """The same lens focused elsewhere."""
+        return Lens(self.aperture, focus_depth, self._shape, focus_disparity=focus_disparity)
+
+    def with_shape(self, shape: Shape) -> Lens:
+        """The same lens with an aperture of another shape."""
+        return copy(self)._set(_shape=shape)
 
     def f_number(self, focal_length_mm: float, focal_px: float, unit_mm: float = 1000.0) -> float:
         """Its f-number; `focal_px` is the focal length in pixels, `unit_mm` one scene unit in millimetres."""
@@ -94,7 +100,7 @@ class Lens:
     @classmethod
     def from_f_number(
         cls, f_number: float, focal_length_mm: float, focal_px: float, focus_depth: float = math.inf,
-        unit_mm: float = 1000.0, shape: Shape = DISC,
+        unit_mm: float = 1000.0, shape: Shape | None = None,
     ) -> Lens:  # fmt: skip
         """A lens opened to f/`f_number`; see `aperture_from_f_number`."""
         return cls(aperture_from_f_number(f_number, focal_length_mm, focal_px, unit_mm), focus_depth, shape)
@@ -109,7 +115,7 @@ def coc_radius(depth: Tensor, aperture: Tensor | float, focus_disparity: Tensor 
     return coc_radius_from_disparity(1 / depth, aperture, focus_disparity)
 
 
-def coc_radius_from_disparity(disparity: Tensor, aperture: Tensor | float, focus_disparity: Tensor | float) -> Tensor:
+def coc_radius_from_disparity(disparity: _Array, aperture: Any, focus_disparity: Any) -> _Array:
     """The same from 1/depth, in which blur is linear; disparity 0 is infinitely far."""
     _check_not_negative("aperture", aperture)
     _check_not_negative("focus_disparity", focus_disparity)
@@ -147,9 +153,12 @@ def check_depth(depth: Tensor) -> None:
 
 
 def _check_not_negative(name: str, value: Tensor | float) -> None:
-    values = torch.as_tensor(value)
-    if not bool((values >= 0).all()):  # also catches NaN
-        raise ValueError(f"{name} must be 0 or more, found {float(values[~(values >= 0)].reshape(-1)[0]):g}")
+    if isinstance(value, int | float):
+        bad = [] if value >= 0 else [value]  # NaN is bad too
+    else:
+        bad = value[~(value >= 0)].reshape(-1).tolist()
+    if bad:
+        raise ValueError(f"{name} must be 0 or more, found {bad[0]:g}")
 
 
 def _check_positive(**values: float) -> None:

@@ -14,13 +14,14 @@ from typing import Any
 
 from dofnerf.files.pictures import PHOTO_SUFFIXES
 from dofnerf.files.ply import Drawing, Splats, read_drawing, read_splats, write_splats
+from dofnerf.optics.lens import Lens
 from dofnerf.scenes.colmap_model import find_model
 from dofnerf.scenes.export import plain_stems, write_transforms
 from dofnerf.scenes.formats import colmap, lightfield, llff, transforms, triplets
 from dofnerf.scenes.origin import PACKAGED, Origin
 from dofnerf.scenes.overview import describe, describe_photos, write_contact_sheet
 from dofnerf.scenes.protocol import GridOptions, ReadOptions, assemble
-from dofnerf.scenes.scene import Frame, Lens, Points, Scene, Viewpoint, Visible
+from dofnerf.scenes.scene import Frame, Points, Scene, Viewpoint, Visible
 from dofnerf.scenes.viewpoints import read_cameras, write_cameras
 
 READERS = {

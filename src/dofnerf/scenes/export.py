@@ -12,7 +12,8 @@ import numpy as np
 from dofnerf.camera import Camera
 from dofnerf.files import write_image, write_json, write_map
 from dofnerf.files.ply import write_ply
-from dofnerf.scenes.scene import Lens, Scene
+from dofnerf.optics.lens import Lens
+from dofnerf.scenes.scene import Scene
 from dofnerf.scenes.source import Source
 
 IMAGES, POINTS = "images", "points.ply"

@@ -10,7 +10,8 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files import write_image
-from dofnerf.scenes.scene import Lens, Scene
+from dofnerf.optics.lens import Lens
+from dofnerf.scenes.scene import Scene
 from dofnerf.scenes.source import resize
 
 THUMBNAILS = 24

@@ -12,7 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from dofnerf.scenes.scene import PINHOLE, Frame, Lens, Points, Scene
+from dofnerf.optics.lens import PINHOLE, Lens
+from dofnerf.scenes.scene import Frame, Points, Scene
 from dofnerf.scenes.source import Resized, Source
 
 Mix = Literal["auto", "photo", "near-far", "far-near", "random", "aperture", "near", "far", "sharp"]
@@ -115,7 +116,7 @@ def scaled(frame: Frame, width: int, height: int) -> Frame:
 
 def magnified(lens: Lens | None, ratio: float) -> Lens | None:
     """The lens of a photo whose focal length in pixels has grown by `ratio`."""
-    return None if lens is None else Lens(lens.aperture * ratio, lens.focus_depth)
+    return None if lens is None else lens.scaled(ratio)
 
 
 def _mixed(frames: list[Frame], options: ReadOptions) -> list[Frame]:

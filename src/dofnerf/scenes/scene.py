@@ -1,13 +1,11 @@
 """A scene: photos, cameras, depth bounds and a split; where known, sharp photos, lenses, depth and sparse points.
 
 Units. Lengths and depths are in the scene's own unit; `depth` is along the optical axis of that photo's camera. A
-`Lens` blurs a point at `depth` into a disc of radius `aperture · |1/focus_depth − 1/depth|` pixels, so `aperture` is in
-pixels × scene units, and scales with the size of the photo.
+lens's `aperture` is in pixels × scene units, and scales with the size of the photo.
 """
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +14,7 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files.ply import Points
+from dofnerf.optics.lens import Lens
 from dofnerf.scenes.exif import Exif
 from dofnerf.scenes.source import Source
 
@@ -23,21 +22,6 @@ if TYPE_CHECKING:
     from dofnerf.scenes.origin import Origin
 
 CACHE_BYTES = 1 << 31
-
-
-@dataclass(frozen=True)
-class Lens:
-    """`aperture` in pixels × scene units (half of the paper's K); `focus_depth` in scene units, may be infinite."""
-
-    aperture: float
-    focus_depth: float
-
-    def coc_radius(self, depth: np.ndarray) -> np.ndarray:
-        """Signed radius in pixels of the disc into which a point at `depth` spreads, + behind the focal plane."""
-        return self.aperture * (1 / self.focus_depth - 1 / depth)
-
-
-PINHOLE = Lens(0.0, math.inf)
 
 
 class Visible(NamedTuple):

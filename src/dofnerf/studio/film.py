@@ -19,7 +19,8 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files import read_image, write_image, write_json, write_video
-from dofnerf.scenes import Lens, Viewpoint
+from dofnerf.optics.lens import Lens, inverse
+from dofnerf.scenes import Viewpoint
 from dofnerf.scenes.viewpoints import plain_view
 from dofnerf.studio import paths
 from dofnerf.studio.film_config import FilmConfig
@@ -64,11 +65,10 @@ def settle(config: RenderConfig, subject: Subject) -> list[Moment]:
     focuses = disparities(config, subject, cameras, picture, lens)
     moments = []
     for camera, aperture, disparity in zip(cameras, opened, focuses, strict=True):
-        depth = 1 / disparity if disparity > 0 else math.inf
-        longer = (
-            camera.fx / base.camera.fx
-        )  # the lens stays as wide, or grows with its length if an f-number was asked for
-        seen = Lens(aperture * (longer if config.shot.fstop is None else longer**2), depth) if aperture > 0 else None
+        # The lens stays as wide, or grows with its focal length if an f-number was asked for.
+        longer = camera.fx / base.camera.fx
+        wider = aperture * (longer if config.shot.fstop is None else longer**2)
+        seen = Lens(wider, inverse(disparity)) if aperture > 0 else None
         moments.append(Moment(Viewpoint(base.name, camera, seen), *shape, exposure))
     return moments
 
@@ -83,7 +83,7 @@ def check_blur(subject: Subject, moments: Sequence[Moment]) -> None:
             _, picture = sharp_picture(subject.model, small_view(part[0].view.camera))
             for lens in lenses:
                 largest_blur(
-                    picture, lens.aperture, [1 / lens.focus_depth], "the film's apertures and focus, and units"
+                    picture, lens.aperture, [lens.focus_disparity], "the film's apertures and focus, and units"
                 )
 
 
@@ -149,7 +149,7 @@ def disparities(
             )
         return [1 / depth for depth in depths]
     if film.path in (None, "still"):
-        only = focus.disparity(picture)[0] if lens is None else 1 / lens.focus_depth
+        only = focus.disparity(picture)[0] if lens is None else lens.focus_disparity
         return [only] * len(cameras)
     return calm([look(config, subject, camera) for camera in cameras])
 

@@ -21,7 +21,8 @@ import numpy as np
 from dofnerf.camera import Camera
 from dofnerf.files import write_json
 from dofnerf.files.guard import number, read_json_value
-from dofnerf.scenes import Lens, Viewpoint, read_cameras
+from dofnerf.optics.lens import Lens, inverse
+from dofnerf.scenes import Viewpoint, read_cameras
 from dofnerf.scenes.viewpoints import plain_view
 from dofnerf.studio.lens_config import ShapeConfig
 from dofnerf.studio.shot_config import MOST_STOPS
@@ -106,7 +107,7 @@ def _numbers(moment: Moment) -> list[float]:
     camera, lens = moment.view.camera, moment.view.lens or Lens(0.0, math.nan)
     return [
         math.log(camera.fx), math.log(camera.fy), camera.cx, camera.cy,
-        lens.aperture / camera.fx, 1 / lens.focus_depth, moment.rotation, moment.exposure,
+        lens.aperture / camera.fx, lens.focus_disparity, moment.rotation, moment.exposure,
     ]  # fmt: skip
 
 
@@ -124,7 +125,7 @@ def _blend(
     pose = np.concatenate([matrix(x[3:7]), x[:3, None]], axis=1)
     camera = Camera(pose, float(focal[0]), float(focal[1]), float(centre[0]), float(centre[1]), *size)
     aperture, disparity = max(float(x[11]), 0.0) * camera.fx, max(float(x[12]), 0.0)
-    lens = Lens(aperture, 1 / disparity if disparity > 0 else math.inf) if aperture > 0 else None
+    lens = Lens(aperture, inverse(disparity)) if aperture > 0 else None
     view = Viewpoint(f"{time:.3f} s", camera, lens)
     one, two = moments[i], moments[i + 1]
     mix = share * share * (3 - 2 * share) if one.blades != two.blades else 0.0
@@ -152,7 +153,7 @@ def spline(values: np.ndarray, knots: np.ndarray, i: int, share: float) -> np.nd
 def _sized(moment: Moment, size: tuple[int, int]) -> Moment:
     camera, lens = moment.view.camera, moment.view.lens
     larger = camera.resized(*size)
-    lens = None if lens is None else Lens(lens.aperture * larger.fx / camera.fx, lens.focus_depth)
+    lens = None if lens is None else lens.scaled(larger.fx, camera.fx)
     return replace(moment, view=replace(moment.view, camera=larger, lens=lens))
 
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from dofnerf.optics.lens import aperture_from_f_number, focal_length_pixels
 from dofnerf.studio.rgbd import RGBD
 
 if TYPE_CHECKING:
-    from dofnerf.optics.shapes import Kernel
+    from dofnerf.optics.shapes import Shape
 
 AUTOMATIC_BLUR = 0.025  # the largest blur radius of an automatic aperture, in widths of the picture
 MOST_BLADES = 64  # a disc, to the eye
@@ -37,9 +38,11 @@ class ShapeConfig:
         if not math.isfinite(self.rotation):
             raise ValueError(f"--rotation must be finite, found {self.rotation:g}")
 
-    def shape(self) -> str:
-        """The blur's shape in words."""
-        return f"{self.blades} blades turned by {self.rotation:g}°" if self.blades else "a disc"
+    def aperture_shape(self) -> Shape:
+        """The shape, checked."""
+        from dofnerf.optics.shapes import shape_of
+
+        return shape_of(None, self.blades, self.rotation)
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,6 @@ class LensConfig(ShapeConfig):
     """Depth layers for occlusion: 1 is the paper's blur; 4 to 16 is slower and cleaner where near things overlap far
     ones."""
 
-    def kernel(self) -> Kernel:
-        """The blur's shape, checked."""
-        from dofnerf.optics.shapes import Kernel
-
-        return Kernel(self.blades, math.radians(self.rotation), self.norm)
-
     def check(self) -> None:
         """Refuse what no picture could make right."""
         super().check()
@@ -96,16 +93,14 @@ class LensConfig(ShapeConfig):
                 raise ValueError(
                     "--fstop needs depth in metres, and PNG disparity has no unit: add --depth-scale or use --aperture"
                 )
-            from dofnerf.optics.lens import aperture_from_f_number, focal_length_pixels
-
             focal_px = focal_length_pixels(self.focal_length, self.sensor_width, width)
             words = f"f/{self.fstop:g} at {self.focal_length:g} mm on a sensor {self.sensor_width:g} mm wide"
             return aperture_from_f_number(self.fstop, self.focal_length, focal_px), words
         return automatic_aperture(picture, focuses)
 
-    def shape(self) -> str:
+    def describe_blur(self) -> str:
         """The blur's shape in words."""
-        shape = super().shape()
+        shape = self.aperture_shape().describe()
         return shape if self.layers == 1 else f"{shape}; {self.layers} layers"
 
 
@@ -183,7 +178,7 @@ def largest_blur(
 ) -> float:
     """The largest blur radius in pixels over these focus disparities; refuses what can only be a mistake in units, and
     names the `flags` that may have made it."""
-    from dofnerf.optics.scatter import LARGEST
+    from dofnerf.optics.scattering import LARGEST
 
     far, near = float(picture.disparity.min()), float(picture.disparity.max())
     largest = max(aperture * abs(focus - end) for focus in focuses for end in (far, near))

@@ -106,9 +106,8 @@ def run(config: RefocusConfig) -> list[Path]:
 
     farthest, nearest = (depth_in_words(disparity) for disparity in picture.disparity_range(tail=0))
     print(f"picture  {config.image}, {width} × {height}; depth {nearest} to {farthest}")
-    print(
-        f"lens     aperture {aperture:.4g} px × scene units (the paper's K = {2 * aperture:.4g}), {why}; {config.lens.shape()}"
-    )
+    words = f"aperture {aperture:.4g} px × scene units (the paper's K = {2 * aperture:.4g}), {why}"
+    print(f"lens     {words}; {config.lens.describe_blur()}")
     if out is not None:
         print(f"focus    {depth_in_words(focus)} ({where})")
     if sweep is not None:
@@ -118,7 +117,7 @@ def run(config: RefocusConfig) -> list[Path]:
 
     from dofnerf.studio.virtual_lens import VirtualLens
 
-    lens = VirtualLens(picture, config.lens.kernel(), config.lens.light, config.lens.layers)
+    lens = VirtualLens(picture, config.lens.aperture_shape(), config.lens.light, config.lens.layers, config.lens.norm)
     with ExitStack() as together:  # the picture takes its place only when the sweep is whole as well
         if out is not None:
             kept_back = together.enter_context(atomic(out))

@@ -110,7 +110,7 @@ def opening_of(shot: ShotConfig, subject: Subject) -> Opening:
     from dofnerf.studio.shot import Opening
 
     light = subject.light if shot.light is None else shot.light
-    return Opening(shot.kernel(), light, shot.layers or LAYERS, shot.lens_samples)
+    return Opening(shot.aperture_shape(), light, shot.layers or LAYERS, shot.lens_samples)
 
 
 def shoot(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 
-from dofnerf.optics import Kernel, to_display, to_linear
+from dofnerf.optics import shape_of, to_display, to_linear
 from dofnerf.studio.keyframes import Moment
 from dofnerf.studio.shot import Opening, photograph, picture_with_depth, sharp_picture
 from dofnerf.studio.shot_config import LAYERS
@@ -29,8 +27,7 @@ def photograph_moment(subject: Subject, moment: Moment, layers: int | None = Non
             shares[moment.other] = shares.get(moment.other, 0.0) + moment.mix
         total = np.zeros((view.camera.height, view.camera.width, 3), np.float32)
         for blades, share in shares.items():
-            kernel = Kernel(blades, math.radians(moment.rotation))
-            opening = Opening(kernel, light, layers or LAYERS, samples)
+            opening = Opening(shape_of(None, blades, moment.rotation), light, layers or LAYERS, samples)
             if share > 0:
                 total += share * photograph(subject.model, view.camera, view.lens, opening, flat)
     shown = to_display(torch.from_numpy(total * 2.0**moment.exposure), light)

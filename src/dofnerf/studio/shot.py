@@ -16,11 +16,10 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
-from dofnerf.models import Model, View, ViewLens
-from dofnerf.models.volume.rays import lens_points
+from dofnerf.models import Blur, Model, View
+from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve, to_linear
-from dofnerf.optics.shapes import Kernel
-from dofnerf.scenes import Lens
+from dofnerf.optics.shapes import Shape
 from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.virtual_lens import VirtualLens
 
@@ -32,7 +31,7 @@ class Opening(NamedTuple):
     """What does not change from view to view: the aperture's shape, the light curve, and how blur is made: `samples`
     views from all over the lens, or else in `layers` of depth."""
 
-    kernel: Kernel
+    shape: Shape
     light: Curve
     layers: int
     samples: int
@@ -70,19 +69,18 @@ def photograph(
     if opening.samples:
         return exact(model, camera, lens, opening, tick).cpu().numpy()
     if flat is not None:
-        virtual = VirtualLens(flat, opening.kernel, opening.light, opening.layers)
-        light = virtual.shown(virtual.photograph(lens.aperture, 1 / lens.focus_depth), linear=True)
+        virtual = VirtualLens(flat, opening.shape, opening.light, opening.layers)
+        light = virtual.shown(virtual.photograph(lens.aperture, lens.focus_disparity), linear=True)
     else:
-        through = ViewLens(lens.aperture, 1 / lens.focus_depth, opening.kernel, opening.layers, opening.light)
-        light = to_linear(model.view(camera, through).image, opening.light).cpu().numpy()
+        view = model.view(camera, lens.with_shape(opening.shape), Blur(opening.layers, opening.light))
+        light = to_linear(view.image, opening.light).cpu().numpy()
     tick()
     return light
 
 
 def exact(model: Model, camera: Camera, lens: Lens, opening: Opening, tick: Callable[[], None]) -> Tensor:
     """The mean light of sharp views from all over the lens; the same points for each call."""
-    kernel, dice = opening.kernel, torch.Generator().manual_seed(0)
-    points = lens_points((1,), opening.samples, kernel.blades, kernel.rotation, dice)[0].tolist()
+    points = opening.shape.points((1,), opening.samples, torch.Generator().manual_seed(0))[0].tolist()
     total: Tensor | float = 0.0
     for x, y in points:
         total = total + to_linear(model.view(from_point(camera, lens, x, y)).image, opening.light)
@@ -96,6 +94,6 @@ def from_point(camera: Camera, lens: Lens, x: float, y: float) -> Camera:
     right, up = x * lens.aperture / camera.fx, y * lens.aperture / camera.fy
     pose = camera.camera_to_world.copy()
     pose[:, 3] += right * pose[:, 0] + up * pose[:, 1]
-    disparity = 1 / lens.focus_depth
+    disparity = lens.focus_disparity
     cx, cy = camera.cx + camera.fx * right * disparity, camera.cy - camera.fy * up * disparity
     return replace(camera, camera_to_world=pose, cx=cx, cy=cy)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import tyro
 
-from dofnerf.scenes import Lens, Viewpoint
+from dofnerf.optics.lens import Lens, aperture_from_f_number, inverse
+from dofnerf.scenes import Viewpoint
 from dofnerf.studio.lens_config import (
     FocusConfig,
     ShapeConfig,
@@ -20,9 +20,6 @@ from dofnerf.studio.lens_config import (
     largest_blur,
 )
 from dofnerf.studio.rgbd import RGBD
-
-if TYPE_CHECKING:
-    from dofnerf.optics.shapes import Kernel
 
 LAYERS = 8
 MOST_SAMPLES = 1 << 16
@@ -60,12 +57,6 @@ class ShotConfig(ShapeConfig):
     """Curve between display values and linear light, in which blur adds up: a gamma from 0.2 to 10, or srgb."""
     exposure: float = 0.0
     """Stops by which the picture is brighter (or, below 0, darker): each doubles its light."""
-
-    def kernel(self) -> Kernel:
-        """The blur's shape."""
-        from dofnerf.optics.shapes import Kernel
-
-        return Kernel(self.blades, math.radians(self.rotation))
 
     def check_all(self, focus: FocusConfig) -> None:
         """Refuse what no scene could make right."""
@@ -110,10 +101,10 @@ class ShotConfig(ShapeConfig):
                 raise ValueError("it shows nothing to focus on; give --focus, or another view")
             disparity, where = focus.disparity(picture)
             aperture, how = opening or automatic_aperture(picture, [disparity])
-            lens, why = Lens(aperture, 1 / disparity if disparity > 0 else math.inf), f"{how}; focus {where}"
+            lens, why = Lens(aperture, inverse(disparity)), f"{how}; focus {where}"
         if lens.aperture == 0:
             return None, why
-        largest_blur(picture, lens.aperture, [1 / lens.focus_depth], _CHECK)
+        largest_blur(picture, lens.aperture, [lens.focus_disparity], _CHECK)
         return lens, why
 
     def _opening(self, view: Viewpoint) -> tuple[float, str] | None:
@@ -124,8 +115,6 @@ class ShotConfig(ShapeConfig):
             return self.paper_k / 2, "K as given"
         if self.fstop is None:
             return None
-        from dofnerf.optics.lens import aperture_from_f_number
-
         camera, sensor, unit = view.camera, self.sensor_width or SENSOR, self.unit or 1.0
         focal_length = camera.fx / camera.width * sensor
         words = f"f/{self.fstop:g} at {focal_length:.3g} mm, a scene unit being {unit:g} m"

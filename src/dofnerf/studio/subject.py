@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 import tyro
 
-from dofnerf.scenes import Drawing, Lens, Splats, Viewpoint, read_cameras, read_drawing, read_splats
+from dofnerf.optics.lens import Lens, inverse
+from dofnerf.scenes import Drawing, Splats, Viewpoint, read_cameras, read_drawing, read_splats
 from dofnerf.studio.numbers import vector
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def open_run(path: Path, device: str) -> Subject:
     learned = {}
     if run.has_lens:
         pairs = zip(run.lens.aperture.tolist(), run.lens.focus_disparity.tolist(), strict=True)
-        lenses = (Lens(aperture, 1 / disparity if disparity > 0 else math.inf) for aperture, disparity in pairs)
+        lenses = (Lens(aperture, inverse(disparity)) for aperture, disparity in pairs)
         learned = dict(zip(setting.photos, lenses, strict=True))
     assert run.folder is not None
     cameras = run.folder / CAMERAS

@@ -12,7 +12,8 @@ import tyro
 
 from dofnerf import scenes
 from dofnerf.camera import Camera
-from dofnerf.scenes import Lens, Splats, Viewpoint
+from dofnerf.optics.lens import Lens
+from dofnerf.scenes import Splats, Viewpoint
 from dofnerf.studio.numbers import vector
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class ViewpointConfig:
                 f"--width {width} --height {height}: another shape than the camera's {camera.width} × {camera.height}; "
                 "give one of them"
             )
-        lens = None if view.lens is None else Lens(view.lens.aperture * width / camera.width, view.lens.focus_depth)
+        lens = None if view.lens is None else view.lens.scaled(width, camera.width)
         return replace(view, camera=camera.resized(width, height), lens=lens)
 
     def _place(self, subject: Subject) -> Viewpoint:
@@ -177,7 +178,7 @@ def _learned(subject: Subject, view: Viewpoint) -> Lens | None:
     lens = subject.learned.get(view.name)
     if lens is None or subject.size is None:
         return lens
-    return Lens(lens.aperture * view.camera.width / subject.size[0], lens.focus_depth)
+    return lens.scaled(view.camera.width, subject.size[0])
 
 
 def _number(text: str, known: list[Viewpoint], names: list[str]) -> int:

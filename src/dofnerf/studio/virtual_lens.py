@@ -8,8 +8,8 @@ import torch
 from dofnerf.optics.layers import Layers, scatter_layers, split_layers
 from dofnerf.optics.lens import coc_radius_from_disparity
 from dofnerf.optics.light import Curve, to_display, to_linear
-from dofnerf.optics.scatter import DISC, scatter
-from dofnerf.optics.shapes import Kernel
+from dofnerf.optics.scattering import scatter
+from dofnerf.optics.shapes import DISC, Norm, Shape
 from dofnerf.studio.rgbd import RGBD
 
 
@@ -21,9 +21,14 @@ class VirtualLens:
     """
 
     def __init__(
-        self, picture: RGBD, kernel: Kernel = DISC, light: Curve = 2.2, layers: int | Layers | None = 1
+        self,
+        picture: RGBD,
+        shape: Shape = DISC,
+        light: Curve = 2.2,
+        layers: int | Layers | None = 1,
+        norm: Norm = "paper",
     ) -> None:
-        self.kernel = kernel
+        self.shape, self.norm = shape, norm
         self.light = light
         self.linear = picture.linear
         self.curve: Curve = 1.0 if picture.linear else light
@@ -39,9 +44,9 @@ class VirtualLens:
             return self.image.numpy()
         if self.layers is None:
             radius = coc_radius_from_disparity(self.disparity, aperture, focus_disparity)
-            return scatter(self.image, radius, self.kernel, self.curve).numpy()
+            return scatter(self.image, radius, self.shape, self.curve, self.norm).numpy()
         radius = coc_radius_from_disparity(self.layers.disparity, aperture, focus_disparity)
-        return scatter_layers(self.layers.colour, self.layers.alpha, radius, self.kernel, self.curve).numpy()
+        return scatter_layers(self.layers.colour, self.layers.alpha, radius, self.shape, self.curve, self.norm).numpy()
 
     def shown(self, photograph: np.ndarray, linear: bool = False) -> np.ndarray:
         """A photograph in display values, or in linear light for an EXR."""

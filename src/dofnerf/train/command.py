@@ -13,7 +13,7 @@ from dofnerf import scenes
 from dofnerf.files.outputs import check_folder
 from dofnerf.models import methods
 from dofnerf.models.config import Sharing, TrainConfig
-from dofnerf.models.splat.model import Blur
+from dofnerf.models.splat.model import BlurKind
 from dofnerf.models.splat.training import SplatConfig
 from dofnerf.models.workers import may_speak
 from dofnerf.train.folder import KeepConfig
@@ -107,7 +107,7 @@ class SplatChanges:
     """How many Gaussians in all (0: half as many as a photo has pixels, 10 000 to 60 000)."""
     degree: Count = None
     """Degree of the spherical harmonics by which colour depends on direction: 0, 1 or 2."""
-    blur: Annotated[Blur | None, _AS_PRESET] = None
+    blur: Annotated[BlurKind | None, _AS_PRESET] = None
     """gaussian: each Gaussian is blurred by its own depth; scatter: the picture is, as in the paper."""
     detail: Number = None
     """Weight of the differences between neighbouring pixels' errors, in photos that have a lens."""

@@ -13,6 +13,7 @@ import torch
 from dofnerf.files import write_image, write_json
 from dofnerf.models import Outcome
 from dofnerf.models.data import TrainingData
+from dofnerf.optics.lens import inverse
 from dofnerf.scenes import Scene, Viewpoint, write_cameras
 from dofnerf.train import checkpoint, scalars
 from dofnerf.train.learner import Learner
@@ -133,7 +134,7 @@ class RunFolder:
         if run.has_lens:
             with torch.no_grad():
                 aperture, focus = float(learner.lens.aperture[number]), float(learner.lens.focus_disparity[number])
-            blurred = run.render(camera, aperture, 1 / focus if focus else math.inf).image
+            blurred = run.render(camera, aperture, inverse(focus)).image
         low, high = (1 / learner.setting.space.far, 1 / learner.setting.space.near)
         grey = ((sharp.disparity - low) / (high - low)).clamp(0, 1)[..., None].expand_as(sharp.image)
         sheet = np.concatenate([part.cpu().numpy() for part in (photo, blurred, sharp.image, grey)], axis=1)

@@ -3,7 +3,6 @@ holds."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,7 +16,7 @@ from dofnerf.models.config import LensLearningConfig, TrainConfig
 from dofnerf.models.data import TrainingData
 from dofnerf.models.setting import Setting
 from dofnerf.models.workers import ALONE, Workers
-from dofnerf.optics import LearnedLens
+from dofnerf.optics import LearnedLens, inverse
 from dofnerf.scenes import Scene
 from dofnerf.train.lens_adam import LensAdam
 from dofnerf.train.lens_search import apart
@@ -152,7 +151,7 @@ def starting_lens(setting: Setting, config: LensLearningConfig) -> LearnedLens:
     margin = 0.02 * (near - far)
     middle, focused = far + config.start_focus * (near - far), setting.focuses or [None] * len(setting.photos)
     return LearnedLens(
-        len(setting.photos), 1 / near, 1 / far if far else math.inf, config.max_radius, groups=setting.groups,
+        len(setting.photos), 1 / near, inverse(far), config.max_radius, groups=setting.groups,
         aperture=[usual if aperture is None else min(aperture, widest) for aperture in known],
         focus_disparity=[middle if one is None else min(max(one, far + margin), near - margin) for one in focused],
     )  # fmt: skip

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from dofnerf.camera import Camera
 from dofnerf.files import atomic
-from dofnerf.models import Model, View, ViewLens
+from dofnerf.models import Blur, Model, View
 from dofnerf.models.config import TrainConfig
 from dofnerf.models.setting import Setting
-from dofnerf.optics import Kernel, LearnedLens
+from dofnerf.optics import LearnedLens, Lens, Shape, inverse
 from dofnerf.train import checkpoint
 from dofnerf.train.learner import Learner
 
@@ -60,7 +60,7 @@ class Run:
         camera: Camera,
         aperture: float = 0.0,
         focus_depth: float | None = None,
-        kernel: Kernel | None = None,
+        shape: Shape | None = None,
         layers: int = 8,
     ) -> View:
         """The picture that a camera takes: image (H, W, 3), disparity (H, W), alpha (H, W).
@@ -78,9 +78,9 @@ class Run:
             sharp = self.model.view(camera)
             disparity = float(sharp.disparity[camera.height // 2, camera.width // 2])
         else:
-            disparity = 1 / focus_depth
-        lens = ViewLens(aperture, disparity, kernel or Kernel(), layers, self.config.lens.light)
-        return self.model.view(camera, lens)
+            disparity = inverse(focus_depth)
+        lens = Lens(aperture, shape=shape, focus_disparity=disparity)
+        return self.model.view(camera, lens, Blur(layers, self.config.lens.light))
 
     def lens_table(self) -> list[dict[str, float | str]]:
         """A row a photo, in scene units; the f-number is the one that the photo's EXIF names."""

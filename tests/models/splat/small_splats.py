@@ -10,11 +10,9 @@ import torch
 
 from cameras_around import look_at
 from dofnerf.camera import Camera
-from dofnerf.models import ViewLens
 from dofnerf.models.splat.model import SplatModel
 from dofnerf.models.splat.raster import Gaussians, draw
-from dofnerf.models.volume.rays import lens_points
-from dofnerf.optics import to_display, to_linear
+from dofnerf.optics import Lens, to_display, to_linear
 
 
 def camera(width=37, height=29) -> Camera:
@@ -66,12 +64,12 @@ def learning(gaussians: Gaussians) -> Gaussians:
     return Gaussians(*(tensor.clone().requires_grad_() for tensor in gaussians))
 
 
-def through_points(model: SplatModel, seen_by: Camera, lens: ViewLens, points: int) -> torch.Tensor:
+def through_points(model: SplatModel, seen_by: Camera, lens: Lens, points: int) -> torch.Tensor:
     """The image (H, W, 3) of a real lens: the mean light of sharp views by cameras all over it, which see the focal
     plane where the lens's centre does."""
     total = torch.zeros(())
     dice = torch.Generator().manual_seed(0)
-    for x, y in lens_points((1,), points, lens.kernel.blades, lens.kernel.rotation, dice)[0].tolist():
+    for x, y in lens.shape.points((1,), points, dice)[0].tolist():
         right, up = x * float(lens.aperture) / seen_by.fx, y * float(lens.aperture) / seen_by.fy
         pose = seen_by.camera_to_world.copy()
         pose[:, 3] += right * pose[:, 0] + up * pose[:, 1]
@@ -80,5 +78,5 @@ def through_points(model: SplatModel, seen_by: Camera, lens: ViewLens, points: i
         )
         moved = replace(seen_by, camera_to_world=pose, cx=seen_by.cx + shift_x, cy=seen_by.cy - shift_y)
         drawn = draw(model.gaussians, moved, style=model.style)
-        total = total + drawn.light + (1 - drawn.alpha)[..., None] * to_linear(model.background, lens.light)
-    return to_display(total / points, lens.light)
+        total = total + drawn.light + (1 - drawn.alpha)[..., None] * to_linear(model.background, 2.2)
+    return to_display(total / points, 2.2)

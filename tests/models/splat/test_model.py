@@ -9,11 +9,10 @@ import torch
 from small_splats import camera, random_gaussians, through_points
 
 from dofnerf.camera import Camera
-from dofnerf.models import ViewLens
 from dofnerf.models.splat.model import SplatModel
 from dofnerf.models.splat.raster import Gaussians, Style, from_colour
 from dofnerf.models.splat.sub_apertures import lens_parts
-from dofnerf.optics import Kernel
+from dofnerf.optics import Blades, Lens
 
 AHEAD = Camera(np.eye(3, 4), 60.0, 60.0, 24.0, 16.0, 48, 32)
 
@@ -56,14 +55,17 @@ def test_sharp(model):
 @pytest.mark.parametrize("blur", ["gaussian", "scatter"])
 def test_aperture_zero_is_the_sharp_view(model, blur):
     torch.testing.assert_close(
-        model.picture(AHEAD, ViewLens(0.0, 0.3), blur).image, model.picture(AHEAD).image, atol=1e-6, rtol=1e-5
+        model.picture(AHEAD, Lens(0.0, focus_disparity=0.3), blur).image,
+        model.picture(AHEAD).image,
+        atol=1e-6,
+        rtol=1e-5,
     )
 
 
 def test_a_sharp_edge_hides_the_blur_behind_it(model):
     """Focused on the near wall, a real lens shows its edge sharp. So does blur per Gaussian; scatter lets the far wall
     in."""
-    lens = ViewLens(8.0, 1 / 1.5)
+    lens = Lens(8.0, focus_disparity=1 / 1.5)
     exact = through_points(model, AHEAD, lens, 16)
     error = {
         blur: (model.picture(AHEAD, lens, blur).image - exact)[6:-6, 6:-6].abs().mean()
@@ -74,7 +76,7 @@ def test_a_sharp_edge_hides_the_blur_behind_it(model):
 
 def test_an_edge_out_of_focus_softens(model):
     """Focused on the far wall, the near one's edge turns half transparent over about the width of its blur."""
-    lens = ViewLens(8.0, 1 / 6)
+    lens = Lens(8.0, focus_disparity=1 / 6)
     exact = through_points(model, AHEAD, lens, 16)
     images = exact, model.picture(AHEAD, lens).image, model.picture(AHEAD).image
     soft = [((image[16, :, 0] > 0.2) & (image[16, :, 0] < 0.8)).sum() for image in images]
@@ -86,7 +88,7 @@ def test_an_edge_out_of_focus_softens(model):
 def test_more_parts_are_nearer_to_a_real_lens(model):
     off = {}
     for focus in (1.5, 6.0):
-        lens = ViewLens(8.0, 1 / focus)
+        lens = Lens(8.0, focus_disparity=1 / focus)
         exact = through_points(model, AHEAD, lens, 256)
         off[focus] = [
             (model.picture(AHEAD, lens, parts=n).image - exact)[6:-6, 6:-6].square().mean() for n in (1, 4, 16)
@@ -129,7 +131,7 @@ def test_gradients_reach_the_lens_in_every_way():
     model = SplatModel(random_gaussians(seen_by, 60), background=torch.tensor([0.2, 0.3, 0.4]))
     for way in ("gaussian", "scatter", "parts"):
         lens = torch.tensor([6.0, 0.3], requires_grad=True)
-        shot = ViewLens(lens[0], lens[1], Kernel(blades=5))
+        shot = Lens(lens[0], shape=Blades(0.0, 5), focus_disparity=lens[1])
         image = model.picture(seen_by, shot, *(("gaussian", 3, 4) if way == "parts" else (way,))).image
         model.zero_grad()
         image.square().sum().backward()
@@ -141,7 +143,7 @@ def test_gradients_reach_the_lens_in_every_way():
 def test_background_shows_where_nothing_is():
     seen_by = camera()
     model = SplatModel(random_gaussians(seen_by, 5), Style(light=1.0), torch.tensor([0.2, 0.3, 0.4]))
-    view = model.picture(seen_by, ViewLens(2.0, 0.3))
+    view = model.picture(seen_by, Lens(2.0, focus_disparity=0.3))
     empty = view.alpha == 0
     assert empty.any()
     torch.testing.assert_close(view.image[empty], model.background.expand(int(empty.sum()), 3))

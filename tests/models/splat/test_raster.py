@@ -17,7 +17,7 @@ from dofnerf.models.splat.raster import (
     project,
     rasterise,
 )
-from dofnerf.models.volume.rays import lens_points
+from dofnerf.optics import DISC
 
 BACKENDS = ["reference", "cpu"]
 LENSES = {
@@ -197,7 +197,7 @@ def test_a_lens_is_the_mean_of_its_points():
     gaussians = Gaussians(*(torch.cat(parts) for parts in zip(*three, strict=True)))
     gaussians = gaussians._replace(means=torch.cat([where * depth[:, None] * 0.6, -depth[:, None]], dim=1))
     aperture, focus = 14.0, 0.35
-    points = lens_points((1,), 64, generator=torch.Generator().manual_seed(0))[0]
+    points = DISC.points((1,), 64, torch.Generator().manual_seed(0))[0]
     exact = torch.stack(
         [draw(gaussians, AHEAD, aperture, focus, SubAperture(*p, 0.0)).alpha for p in points.tolist()]
     ).mean(0)

@@ -8,11 +8,11 @@ import torch
 
 from cameras_around import look_at
 from dofnerf.camera import Camera
-from dofnerf.models import ViewLens
+from dofnerf.models import PLAIN, Blur
 from dofnerf.models.volume import SamplingConfig, VolumeModel, average_light, concentrate, render_exact, render_view
 from dofnerf.models.volume.fields import FieldKind, VolumetricField, kind
-from dofnerf.models.volume.rays import Rays, camera_rays, choose_space, lens_points, lens_rays, stack_cameras
-from dofnerf.optics import Kernel
+from dofnerf.models.volume.rays import Rays, camera_rays, choose_space, lens_rays, stack_cameras
+from dofnerf.optics import DISC, Blades, Lens
 
 CAMERA = Camera(np.eye(3, 4), 40.0, 40.0, 12.0, 10.0, 24, 20)
 SPACE = choose_space([CAMERA], 1.0, 6.0)
@@ -77,19 +77,21 @@ def test_sharp(model):
 
 
 @pytest.mark.parametrize(
-    "lens", [None, ViewLens(5.0, 1 / NEAR), ViewLens(5.0, 1 / FAR, Kernel(blades=6), layers=4)], ids=str
+    ("lens", "blur"),
+    [(None, PLAIN), (Lens(5.0, NEAR), PLAIN), (Lens(5.0, FAR, Blades(0.0, 6)), Blur(layers=4))],
+    ids=str,
 )
-def test_chunks_change_nothing(model, lens):
-    whole, pieces = (render_view(model, CAMERA, lens, chunk) for chunk in (10**9, 37))
+def test_chunks_change_nothing(model, lens, blur):
+    whole, pieces = (render_view(model, CAMERA, lens, blur, chunk) for chunk in (10**9, 37))
     for a, b in zip(whole, pieces, strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
 
 
 def test_a_closed_lens_changes_nothing(model):
-    sharp = render_view(model, CAMERA).image
-    torch.testing.assert_close(render_view(model, CAMERA, ViewLens(0.0, 0.3)).image, sharp)
-    torch.testing.assert_close(render_view(model, CAMERA, ViewLens(0.0, 0.3, layers=3)).image, sharp, atol=0.03, rtol=0)
-    exact = render_exact(model, CAMERA, ViewLens(0.0, 0.3), points=2)
+    sharp, closed = render_view(model, CAMERA).image, Lens(0.0, focus_disparity=0.3)
+    torch.testing.assert_close(render_view(model, CAMERA, closed).image, sharp)
+    torch.testing.assert_close(render_view(model, CAMERA, closed, Blur(3)).image, sharp, atol=0.03, rtol=0)
+    exact = render_exact(model, CAMERA, closed, points=2)
     torch.testing.assert_close(exact, sharp, atol=1e-4, rtol=1e-4)
 
 
@@ -97,11 +99,10 @@ def test_a_closed_lens_changes_nothing(model):
 def test_layers_come_close_to_the_exact_lens(model, focus):
     """Plain and layered blur against real lens rays through the same field."""
     generator = torch.Generator().manual_seed(1)
-    lens = ViewLens(8.0, 1 / focus)
+    lens = Lens(8.0, focus_disparity=1 / focus)
     exact = render_exact(model, CAMERA, lens, points=64, generator=generator)
     errors = [
-        float((render_view(model, CAMERA, ViewLens(8.0, 1 / focus, layers=layers)).image - exact).square().mean())
-        for layers in (1, 4)
+        float((render_view(model, CAMERA, lens, Blur(layers)).image - exact).square().mean()) for layers in (1, 4)
     ]
     assert errors[1] < errors[0]
     assert errors[1] < 2e-3
@@ -112,7 +113,7 @@ def test_lens_rays_teach_aperture_and_focus(model):
     cameras = stack_cameras([CAMERA])
     generator = torch.Generator().manual_seed(0)
     pixels = torch.rand(40, 2, generator=generator) * torch.tensor([20.0, 16.0]) + 2
-    points = lens_points((40,), 16, generator=generator)
+    points = DISC.points((40,), 16, generator)
     photo = torch.zeros(40, dtype=torch.long)
 
     def seen(aperture, focus):
@@ -136,7 +137,7 @@ def test_position_gradients_through_a_learned_field():
     aperture = torch.tensor(2.0, requires_grad=True)
     focus = torch.tensor(0.4, requires_grad=True)
     rays = lens_rays(
-        stack_cameras([CAMERA]), torch.zeros(5).long(), 20 * torch.rand(5, 2), lens_points((5,), 4), aperture, focus
+        stack_cameras([CAMERA]), torch.zeros(5).long(), 20 * torch.rand(5, 2), DISC.points((5,), 4), aperture, focus
     )
     model(rays)[-1].colour.sum().backward()
     assert aperture.grad.abs() > 0

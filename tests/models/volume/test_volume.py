@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.integrate import quad
 
-from dofnerf.models import ViewLens
+from dofnerf.models import Blur
 from dofnerf.models.volume import (
     Shaded,
     concentrate,
@@ -18,7 +18,7 @@ from dofnerf.models.volume import (
     sparse_depth_loss,
 )
 from dofnerf.models.volume.weights import thickness_of
-from dofnerf.optics import coc_radius_from_disparity, scatter, scatter_layers
+from dofnerf.optics import Lens, coc_radius_from_disparity, scatter, scatter_layers
 from oracles.explicit import render_explicit
 
 
@@ -139,7 +139,7 @@ def surfaces(height, width, sheets):
 
 def test_scatter_agrees_with_the_explicit_model_where_a_ray_has_one_surface():
     torch.manual_seed(0)
-    lens = ViewLens(6.0, 0.5)
+    lens = Lens(6.0, focus_disparity=0.5)
     near = (torch.rand(9, 11) > 0.5).double() * (1 - 1e-9)
     shaded = surfaces(
         9, 11, [(1.2, near, torch.rand(9, 11, 3).double()), (4.0, 1 - 1e-9, torch.rand(9, 11, 3).double())]
@@ -147,8 +147,8 @@ def test_scatter_agrees_with_the_explicit_model_where_a_ray_has_one_surface():
     concentrated = concentrate(shaded)
     explicit = render_explicit(shaded, lens)
     torch.testing.assert_close(put_lens(concentrated.colour, concentrated, lens), explicit, atol=1e-6, rtol=1e-6)
-    by_depth = ViewLens(6.0, 0.5, blur_by="depth")
-    torch.testing.assert_close(put_lens(concentrated.colour, concentrated, by_depth), explicit, atol=1e-6, rtol=1e-6)
+    by_depth = put_lens(concentrated.colour, concentrated, lens, Blur(blur_by="depth"))
+    torch.testing.assert_close(by_depth, explicit, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("focus", [1 / 1.2, 1 / 4.0, 0.5])
@@ -156,12 +156,12 @@ def test_layers_are_closer_to_the_explicit_model_where_a_ray_has_two(focus):
     torch.manual_seed(0)
     veil, wall = torch.rand(12, 12, 3).double(), torch.rand(12, 12, 3).double()
     shaded = surfaces(12, 12, [(1.2, 0.5, veil), (4.0, 1 - 1e-9, wall)])
-    lens = ViewLens(5.0, focus, light=1.0)
-    explicit = render_explicit(shaded, lens)
+    lens, linear = Lens(5.0, focus_disparity=focus), Blur(light=1.0)
+    explicit = render_explicit(shaded, lens, linear)
     plain = concentrate(shaded)
-    plain_error = (put_lens(plain.colour, plain, lens) - explicit).square().mean()
+    plain_error = (put_lens(plain.colour, plain, lens, linear) - explicit).square().mean()
     colour, alpha, disparity = concentrate_layers(shaded, layer_edges(1, 5, 4))
-    layered = scatter_layers(colour, alpha, lens.coc_radius(disparity), light=1.0)
+    layered = scatter_layers(colour, alpha, lens.coc_radius_from_disparity(disparity), light=1.0)
     layered_error = (layered - explicit).square().mean()
     assert layered_error < 0.2 * plain_error
 
@@ -169,7 +169,7 @@ def test_layers_are_closer_to_the_explicit_model_where_a_ray_has_two(focus):
 def test_put_lens_is_scatter():
     shaded = random_samples(6, 7, 5, dtype=torch.float32)
     at = concentrate(shaded)
-    image = put_lens(at.colour, at, ViewLens(3.0, 0.4))
+    image = put_lens(at.colour, at, Lens(3.0, focus_disparity=0.4))
     assert torch.equal(image, scatter(at.colour, coc_radius_from_disparity(at.disparity, 3.0, 0.4)))
 
 

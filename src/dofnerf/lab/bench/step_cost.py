@@ -19,7 +19,8 @@ import torch
 from dofnerf.models.config import Stage
 from dofnerf.models.data import training_data
 from dofnerf.models.setting import Setting
-from dofnerf.scenes import Lens, Scene
+from dofnerf.optics.lens import Lens
+from dofnerf.scenes import Scene
 from dofnerf.train import Run, TrainConfig
 from dofnerf.train.learner import Learner
 from dofnerf.train.loop import steps_of
@@ -44,7 +45,7 @@ def begun(scene: Scene, config: TrainConfig, patch: int) -> Learner:
         low, high = learner.lens.focus_range
         with torch.no_grad():
             aperture = torch.tensor([one.aperture for one in true if one]) / learner.lens.max_aperture
-            focus = (torch.tensor([1 / one.focus_depth for one in true if one]) - low) / (high - low)
+            focus = (torch.tensor([one.focus_disparity for one in true if one]) - low) / (high - low)
             learner.lens.raw_aperture.copy_(torch.logit(aperture, eps=1e-4))
             learner.lens.raw_focus.copy_(torch.logit(focus, eps=1e-4))
     return learner

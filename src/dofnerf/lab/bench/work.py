@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,9 @@ from dofnerf.lab.bench.step_cost import rendering_cost, training_cost
 from dofnerf.models.volume import VolumeModel
 from dofnerf.models.volume.rays import pixel_rays, random_pixels, stack_cameras
 from dofnerf.models.volume.weights import ray_weights, thickness_of
+from dofnerf.optics.lens import Lens
 from dofnerf.scenes import Scene
+from dofnerf.scenes.export import plain_lens
 from dofnerf.train import KeepConfig, Run, train
 
 LOG_STEPS = 20  # so that the bar moves
@@ -66,7 +67,7 @@ def scored(run: Run, scene: Scene, lpips: LpipsConfig, folder: Path) -> Findings
     found["view"] = scene.test[len(scene.test) // 2]
     write_image(folder / VIEW, sharp_view(run, scene, found["view"]))
     lenses = photo_lenses(run, scene)
-    found["lenses"] = None if lenses is None else _finite(asdict(lenses))
+    found["lenses"] = None if lenses is None else _finite(vars(lenses))
     return found
 
 
@@ -118,6 +119,8 @@ def _finite(value: Any) -> Any:
     """JSON has no infinity: None stands for it."""
     if isinstance(value, dict):
         return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, Lens):
+        return plain_lens(value)
     if isinstance(value, list | tuple):
         return [_finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -32,7 +32,8 @@ from dofnerf.files.outputs import claim
 from dofnerf.files.progress import track
 from dofnerf.lab.synth.disparity import DisparityConfig, disparities
 from dofnerf.lab.synth.folder import RECORD, fingerprint
-from dofnerf.scenes import Frame, Lens, Scene
+from dofnerf.optics.lens import Lens, inverse
+from dofnerf.scenes import Frame, Scene
 from dofnerf.scenes.export import stems
 from dofnerf.scenes.source import DepthFile, PictureFile, Source
 
@@ -116,15 +117,13 @@ class Blurred:
         import torch
 
         from dofnerf.optics.layers import scatter_layers
-        from dofnerf.optics.lens import coc_radius_from_disparity
-        from dofnerf.optics.scatter import scatter
+        from dofnerf.optics.scattering import scatter
 
-        aperture, focus = self.lens.aperture, 1 / self.lens.focus_depth
         if self.layers == 1:
-            radius = coc_radius_from_disparity(torch.from_numpy(_disparity(self.depth)), aperture, focus)
+            radius = self.lens.coc_radius_from_disparity(torch.from_numpy(_disparity(self.depth)))
             return scatter(torch.from_numpy(self.sharp.load()), radius, light=self.light).numpy()
-        split = _split(self.sharp, self.depth, self.layers, aperture, self.light)
-        radius = coc_radius_from_disparity(split.disparity, aperture, focus)
+        split = _split(self.sharp, self.depth, self.layers, self.lens.aperture, self.light)
+        radius = self.lens.coc_radius_from_disparity(split.disparity)
         return scatter_layers(split.colour, split.alpha, radius, light=self.light).numpy()
 
 
@@ -220,7 +219,7 @@ def disparity_range(frames: list[Frame]) -> tuple[float, float]:
 def lens_for(blur: float, focus: float, far: float, near: float) -> Lens:
     """The lens in scene units whose radius is blur · |d − focus| for disparity d normalised to [far, near]."""
     focus_disparity = far + focus * (near - far)
-    return Lens(blur / (near - far), 1 / focus_disparity if focus_disparity > 0 else math.inf)
+    return Lens(blur / (near - far), inverse(focus_disparity))
 
 
 def photographed(frame: Frame, lenses: list[Lens], i: int, config: BlurConfig) -> Frame:

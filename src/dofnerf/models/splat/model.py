@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from dofnerf.camera import Camera
-from dofnerf.models.base import Model, View, ViewLens
+from dofnerf.models.base import PLAIN, Blur, Model, View
 from dofnerf.models.splat.raster import (
     CLASSIC,
-    Backend,
     Drawn,
     Gaussians,
     Style,
@@ -27,9 +26,11 @@ from dofnerf.models.splat.raster import (
 from dofnerf.models.splat.sub_apertures import lens_parts
 from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
 from dofnerf.optics.layers import Layers
+from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve
+from dofnerf.optics.shapes import Disc
 
-Blur = Literal["gaussian", "scatter"]
+BlurKind = Literal["gaussian", "scatter"]
 _OPACITY = 0.5  # of Gaussians at the start
 _SIZE = 0.7  # of theirs, in distances to their neighbours
 _PARTS = 12  # of the lens, in a view of one layer: with fewer, the parts show in lights out of focus
@@ -78,17 +79,18 @@ class SplatModel(Model):
         return Gaussians(self.means, self.log_scales, self.rotations, self.opacity_logits, harmonics)
 
     @torch.no_grad()
-    def view(self, camera: Camera, lens: ViewLens | None = None) -> View:
+    def view(self, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN) -> View:
         """The picture that a camera takes; through a lens in the layers of depth that it asks for. Of one layer,
-        quicker and less exact: "gaussian", and "scatter" if the opening has blades."""
+        quicker and less exact: "gaussian", and "scatter" if the aperture is not a disc."""
         if lens is None:
             return self.picture(camera)
-        if lens.layers > 1:
-            sharp, layers = self.layers(camera, lens.layers)
-            radius = lens.coc_radius(layers.disparity)
-            image = scatter_layers(layers.colour, layers.alpha, radius, lens.kernel, lens.light)
+        if blur.layers > 1:
+            sharp, layers = self.layers(camera, blur.layers)
+            radius = lens.coc_radius_from_disparity(layers.disparity)
+            image = scatter_layers(layers.colour, layers.alpha, radius, lens.shape, blur.light)
         else:
-            image = self.picture(camera, lens, "scatter" if lens.kernel.blades else "gaussian", parts=_PARTS).image
+            kind: BlurKind = "gaussian" if isinstance(lens.shape, Disc) else "scatter"
+            image = self.picture(camera, lens, kind, parts=_PARTS, light=blur.light).image
             sharp = self.picture(camera)
         return View(image, sharp.disparity, sharp.alpha)
 
@@ -117,12 +119,12 @@ class SplatModel(Model):
     def picture(
         self,
         camera: Camera,
-        lens: ViewLens | None = None,
-        blur: Blur = "gaussian",
+        lens: Lens | None = None,
+        blur: BlurKind = "gaussian",
         degree: int = 3,
         parts: int = 1,
         turn: float = 0.0,
-        backend: Backend = "auto",
+        light: Curve = 2.2,
     ) -> View:
         """The same with gradients, which reach the Gaussians and the lens; harmonics above `degree` are passed over.
 
@@ -130,26 +132,26 @@ class SplatModel(Model):
         disparity and alpha are then those of the blurred Gaussians. Where many opaque ones lie upon each other, edges
         out of focus grow, as alphas do not add; the more `parts` the lens is seen through, turned by `turn` as in
         `lens_parts`, the less, and the more the blur is a disc's. "scatter" blurs the sharp picture by its mean
-        disparity, as the paper does, in the shape of `lens.kernel`.
+        disparity, as the paper does, in the shape of the lens. Blur adds up in linear light of the curve `light`.
         """
         own = replace(self.style, degree=min(degree, self.style.degree))
         gaussians = self.gaussians
         if lens is None or blur == "scatter":
-            drawn = draw(gaussians, camera, style=own, backend=backend)
+            drawn = draw(gaussians, camera, style=own)
             image = to_display(self._before_background(drawn, self.style.light), self.style.light)
             if lens is not None:
-                image = scatter(image, lens.coc_radius(drawn.mean_disparity()), lens.kernel, lens.light)
+                image = scatter(image, lens.coc_radius_from_disparity(drawn.mean_disparity()), lens.shape, light)
         elif blur == "gaussian":
-            style, opening = replace(own, light=lens.light), (lens.aperture, lens.focus_disparity)
+            style, opening = replace(own, light=light), (lens.aperture, lens.focus_disparity)
             parts_of_it = lens_parts(parts, turn)
             radii = {part.radius for part in parts_of_it}
-            projected = {radius: project(gaussians, camera, *opening, radius, style, backend) for radius in radii}
+            projected = {radius: project(gaussians, camera, *opening, radius, style) for radius in radii}
             views = [
-                rasterise(shifted(projected[part.radius], part, *opening), camera.width, camera.height, backend)
+                rasterise(shifted(projected[part.radius], part, *opening), camera.width, camera.height)
                 for part in parts_of_it
             ]
             drawn = Drawn(*(torch.stack(values).mean(0) for values in zip(*views, strict=True)))
-            image = to_display(self._before_background(drawn, lens.light), lens.light)
+            image = to_display(self._before_background(drawn, light), light)
         else:
             raise ValueError(f"blur must be 'gaussian' or 'scatter', found {blur!r}")
         return View(image, drawn.mean_disparity(), drawn.alpha)
@@ -158,12 +160,12 @@ class SplatModel(Model):
         return drawn.light + (1 - drawn.alpha)[..., None] * to_linear(self.background, light)
 
     @torch.no_grad()
-    def blame(self, camera: Camera, lens: ViewLens | None, error: Tensor) -> None:
+    def blame(self, camera: Camera, lens: Lens | None, error: Tensor) -> None:
         """Note who stands for an `error` (H, W): each Gaussian's share of it, less where it is out of focus; and how
         many pixels each is worth."""
         aperture, focus = (0.0, 0.0) if lens is None else (lens.aperture, lens.focus_disparity)
         projected = project(self.gaussians, camera, aperture, focus, style=self.style)
-        radius = 0.0 if lens is None else lens.coc_radius(1 / projected.depth.clamp(min=1e-6))
+        radius = 0.0 if lens is None else lens.coc_radius_from_disparity(1 / projected.depth.clamp(min=1e-6))
         share = attribute(projected, torch.stack([error, torch.ones_like(error)], dim=-1))
         self.blamed += share[:, 0] / (1 + torch.as_tensor(radius).square())
         self.seen += share[:, 1]

@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from dofnerf.models import Model, ViewLens
+from dofnerf.models import Model
 from dofnerf.models.base import BLURS, Group, Method, NotFinite, Outcome, Steps
 from dofnerf.models.config import LensLearningConfig, RatesConfig, Stage, StepsConfig, TrainConfig
 from dofnerf.models.data import TrainingData, missed
 from dofnerf.models.setting import Setting
 from dofnerf.models.splat.growth import Growth
-from dofnerf.models.splat.model import Blur, SplatModel, begin_splats
+from dofnerf.models.splat.model import BlurKind, SplatModel, begin_splats
 from dofnerf.models.splat.sharpness import local_sharpness
 from dofnerf.models.splat.start import starting_points
 from dofnerf.models.workers import ALONE, Workers
-from dofnerf.optics import LearnedLens
+from dofnerf.optics import LearnedLens, Lens
 from dofnerf.scenes import Scene
 
 _FEWEST, _MOST = 10_000, 60_000  # Gaussians, unless asked for
@@ -38,7 +38,7 @@ class SplatConfig:
     """Gaussians in all; 0: one for every two pixels of a photo, but 10 000 at the least and 60 000 at the most."""
     degree: int = 2
     """Of the spherical harmonics by which colour depends on direction: 0 … 2; switched on one after the other."""
-    blur: Blur = "gaussian"
+    blur: BlurKind = "gaussian"
     """Each Gaussian blurred by its own depth, or the picture scattered by its depth, as the paper does."""
     detail: float = 1.0
     """Weight of the squared differences between neighbouring pixels' errors, in photos that have a lens: what blur
@@ -89,12 +89,12 @@ class SplatSteps(Steps):
         degree = min(self.own.degree, 5 * self.at // self.config.steps.total)
         lens, blurs, parts = None, False, 1
         if stage != "pinhole":
-            lens = ViewLens(self.lens.aperture[photo], self.lens.focus_disparity[photo], light=self.config.lens.light)
+            lens = Lens(self.lens.aperture[photo], focus_disparity=self.lens.focus_disparity[photo])
             blurs = float(self.lens.largest_radius[photo].detach()) >= BLURS
         if stage == "lens rays" and blurs and self.own.blur == "gaussian":
             parts = self.config.steps.lens_points
         turn = float(torch.rand((), generator=generator, device=generator.device)) if parts > 1 else 0.0
-        image = self.model.picture(camera, lens, self.own.blur, degree, parts, turn).image
+        image = self.model.picture(camera, lens, self.own.blur, degree, parts, turn, self.config.lens.light).image
         off = missed(image, target)
         error = off.square().mean()
         if not bool(torch.isfinite(error.detach())):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dofnerf.camera import Camera
-from dofnerf.models.base import Model, View, ViewLens
+from dofnerf.models.base import PLAIN, Blur, Model, View
 from dofnerf.models.volume.fields import FieldKind
 from dofnerf.models.volume.fields.density_grid import DensityGrid
 from dofnerf.models.volume.rays import Rays, Space, guided, importance, merge, samples_between, stratified
@@ -22,6 +22,7 @@ from dofnerf.models.volume.rays.samples import SPREAD
 from dofnerf.models.volume.view import march, render_view
 from dofnerf.models.volume.weights import Concentrated, Shaded, concentrate, ray_weights, thickness_of
 from dofnerf.optics.layers import Layers
+from dofnerf.optics.lens import Lens
 
 BEHIND = 0.5  # samples anywhere, for each one where the grid sees something
 
@@ -97,8 +98,8 @@ class VolumeModel(Model):
         fine = self._ask(self.fields[1], rays, edges)
         return [fine] if only_last else [coarse, fine]
 
-    def view(self, camera: Camera, lens: ViewLens | None = None) -> View:
-        return render_view(self, camera, lens)
+    def view(self, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN) -> View:
+        return render_view(self, camera, lens, blur)
 
     def layers(self, camera: Camera, count: int) -> tuple[View, Layers]:
         sharp, layers = march(self, camera, count)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dofnerf.models import ViewLens
+from dofnerf.models import Blur
 from dofnerf.models.base import BLURS, NotFinite, Outcome, Steps
 from dofnerf.models.config import Stage
 from dofnerf.models.data import missed
@@ -37,12 +37,11 @@ from dofnerf.models.volume.rays import (
     Pixels,
     Rays,
     complete_pixels,
-    lens_points,
     lens_rays,
     random_patch,
     random_pixels,
 )
-from dofnerf.optics import scatter_layers
+from dofnerf.optics import DISC, Lens, scatter_layers
 from dofnerf.optics.shapes import RIM
 
 _LEFT = 4  # pixels from the middle of a patch that always count, however large a blur claims to be
@@ -89,13 +88,13 @@ class VolumeSteps(Steps):
         # Of several processes, each asks the field for some of the rays, and all blur the whole patch.
         once = self.workers.learned_once
         aperture, focus = once(self.lens.aperture[patch.photo]), once(self.lens.focus_disparity[patch.photo])
-        at = ViewLens(aperture, focus, layers=lens.layers, light=lens.light)
+        at, blur = Lens(aperture, focus_disparity=focus), Blur(lens.layers, lens.light)
         rows = [Concentrated(*(self.workers.join(part, whole) for part in concentrate(one))) for one in shaded]
         seen = [Concentrated(*(part.unflatten(0, shape) for part in _finite(one))) for one in rows]
-        images = [self._put_layers(one, shape, at) for one in shaded] if layered else [
-            put_lens(one.colour, seen[-1], at) for one in seen
+        images = [self._put_layers(one, shape, at, blur) for one in shaded] if layered else [
+            put_lens(one.colour, seen[-1], at, blur) for one in seen
         ]  # fmt: skip
-        reach = float(at.coc_radius(seen[-1].disparity.detach()).detach().abs().max()) + RIM
+        reach = float(at.coc_radius_from_disparity(seen[-1].disparity.detach()).detach().abs().max()) + RIM
         complete = complete_pixels(patch, self.data.size, min(reach, min(shape) / 2 - _LEFT), self.data.photos.device)
         target = patch.crop(self.data.photos[patch.photo])
         errors = [missed(image, target)[complete].square().mean() for image in images]
@@ -114,7 +113,7 @@ class VolumeSteps(Steps):
         if not len(blurred):
             return self._random_rays(generator, rays_in_all, in_focus=True)
         drawn = random_pixels(blurred, self.data.size, count, generator)
-        places = torch.cat([lens_points((count,), half, generator=generator) for _ in range(2)], dim=1)
+        places = torch.cat([DISC.points((count,), half, generator) for _ in range(2)], dim=1)
         pixels, places = self._own(drawn), places[self.workers.part(count)]
         aperture, focus = self.lens.aperture[pixels.photo], self.lens.focus_disparity[pixels.photo]
         rays = lens_rays(self.data.stack, pixels.photo, pixels.centres, places, aperture, focus)
@@ -163,11 +162,11 @@ class VolumeSteps(Steps):
         scale = 1 / space.near - 1 / space.far
         return weight / scale**2 * torch.stack([_mean(one.spread, whole) for one in seen]).sum() if weight else 0.0
 
-    def _put_layers(self, shaded: Shaded, shape: tuple[int, int], at: ViewLens) -> Tensor:
-        edges, whole = layer_edges(self.model.space.near, self.model.space.far, at.layers), shape[0] * shape[1]
+    def _put_layers(self, shaded: Shaded, shape: tuple[int, int], at: Lens, blur: Blur) -> Tensor:
+        edges, whole = layer_edges(self.model.space.near, self.model.space.far, blur.layers), shape[0] * shape[1]
         layers = (self.workers.join(part, whole, dim=1) for part in concentrate_layers(shaded, edges))
         colour, alpha, disparity = (part.unflatten(1, shape) for part in layers)
-        return scatter_layers(colour, alpha, at.coc_radius(disparity), at.kernel, at.light)
+        return scatter_layers(colour, alpha, at.coc_radius_from_disparity(disparity), at.shape, blur.light)
 
     def _photo(self, pixels: Pixels) -> Tensor:
         return self.data.photos[pixels.photo, pixels.row, pixels.column]

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
-from dofnerf.models.base import View, ViewLens
-from dofnerf.models.volume.rays import Rays, camera_rays, lens_points, lens_rays, pixel_centres, stack_cameras
+from dofnerf.models.base import PLAIN, Blur, View
+from dofnerf.models.volume.rays import Rays, camera_rays, lens_rays, pixel_centres, stack_cameras
 from dofnerf.models.volume.weights import Concentrated, concentrate, concentrate_layers, layer_edges
 from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
 from dofnerf.optics.layers import Layers
+from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve
 
 if TYPE_CHECKING:
@@ -22,15 +23,18 @@ CHUNK = 8192  # rays whose samples are in memory at once
 
 
 @torch.no_grad()
-def render_view(model: VolumeModel, camera: Camera, lens: ViewLens | None = None, chunk: int = CHUNK) -> View:
+def render_view(
+    model: VolumeModel, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN, chunk: int = CHUNK
+) -> View:
     """The picture that a camera takes, sharp or through a lens; memory grows with `chunk`, not with the picture."""
-    sharp, layers = march(model, camera, lens.layers if lens else 1, chunk)
+    sharp, layers = march(model, camera, blur.layers if lens else 1, chunk)
     if lens is None:
         image = sharp.colour
     elif layers is not None:
-        image = scatter_layers(layers.colour, layers.alpha, lens.coc_radius(layers.disparity), lens.kernel, lens.light)
+        radius = lens.coc_radius_from_disparity(layers.disparity)
+        image = scatter_layers(layers.colour, layers.alpha, radius, lens.shape, blur.light)
     else:
-        image = put_lens(sharp.colour, sharp, lens)
+        image = put_lens(sharp.colour, sharp, lens, blur)
     return View(image, sharp.disparity, sharp.alpha)
 
 
@@ -53,11 +57,11 @@ def march(model: VolumeModel, camera: Camera, count: int = 1, chunk: int = CHUNK
     return sharp, Layers(*(torch.cat(part, dim=1).unflatten(1, size) for part in zip(*layer_parts, strict=True)))
 
 
-def put_lens(colour: Tensor, at: Concentrated, lens: ViewLens) -> Tensor:
+def put_lens(colour: Tensor, at: Concentrated, lens: Lens, blur: Blur = PLAIN) -> Tensor:
     """The paper's concentrate-and-scatter: blur `colour` (H, W, 3) by the depth of `at` (the fine network's, say).
     Gradients reach colour, depth and lens."""
-    disparity = 1 / at.depth if lens.blur_by == "depth" else at.disparity
-    return scatter(colour, lens.coc_radius(disparity), lens.kernel, lens.light)
+    disparity = 1 / at.depth if blur.blur_by == "depth" else at.disparity
+    return scatter(colour, lens.coc_radius_from_disparity(disparity), lens.shape, blur.light)
 
 
 def average_light(colour: Tensor, light: Curve = 2.2) -> Tensor:
@@ -67,7 +71,12 @@ def average_light(colour: Tensor, light: Curve = 2.2) -> Tensor:
 
 @torch.no_grad()
 def render_exact(
-    model: VolumeModel, camera: Camera, lens: ViewLens, points: int = 64, generator: torch.Generator | None = None
+    model: VolumeModel,
+    camera: Camera,
+    lens: Lens,
+    points: int = 64,
+    generator: torch.Generator | None = None,
+    light: Curve = 2.2,
 ) -> Tensor:
     """The image (H, W, 3) by `points` rays a pixel through the lens: slow, and right at every occlusion."""
     device = next(model.parameters()).device
@@ -75,8 +84,8 @@ def render_exact(
     cameras = stack_cameras([camera], device)
     rows = []
     for part in pixels.split(max(1, CHUNK // points)):
-        on_lens = lens_points((len(part),), points, lens.kernel.blades, lens.kernel.rotation, generator).to(device)
+        on_lens = lens.shape.points((len(part),), points, generator).to(device)
         photo = torch.zeros(len(part), dtype=torch.long, device=device)
         rays: Rays = lens_rays(cameras, photo, part, on_lens, lens.aperture, lens.focus_disparity)
-        rows.append(average_light(concentrate(model.shade(rays, only_last=True)[-1]).colour, lens.light))
+        rows.append(average_light(concentrate(model.shade(rays, only_last=True)[-1]).colour, light))
     return torch.cat(rows).reshape(camera.height, camera.width, 3)

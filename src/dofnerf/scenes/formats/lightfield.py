@@ -32,10 +32,11 @@ import numpy as np
 from dofnerf.camera import Camera
 from dofnerf.files import image_size
 from dofnerf.files.guard import inside, number, read_json
+from dofnerf.optics.lens import Lens
 from dofnerf.scenes.distortion import catmull_rom
 from dofnerf.scenes.photos import pictures_in
 from dofnerf.scenes.protocol import Found, ReadOptions
-from dofnerf.scenes.scene import Frame, Lens
+from dofnerf.scenes.scene import Frame
 from dofnerf.scenes.source import GAMMA, PictureFile
 
 FOCAL_WIDTHS = 1.5
@@ -47,7 +48,7 @@ Grid = dict[tuple[int, int], Path]
 
 
 @dataclass(frozen=True)
-class SyntheticLens:
+class ShiftedAverage:
     """The weighted average, in linear light, of views shifted by (column, row) pixels, less `margin` pixels on each
     side."""
 
@@ -123,7 +124,7 @@ def read(root: Path, options: ReadOptions) -> Found:
         if not all(place in views for place in around.values()):
             continue
         photos = {
-            which: SyntheticLens(
+            which: ShiftedAverage(
                 tuple(
                     (
                         PictureFile(views[place], width, height),
@@ -143,7 +144,7 @@ def read(root: Path, options: ReadOptions) -> Found:
                 camera=_camera(geometry, (row - centre[0], column - centre[1]), (width, height), margin),
                 photo=photos["near"],
                 lens=(near_lens := Lens(aperture, geometry.depth(focus["near"]))),
-                sharp=SyntheticLens(((PictureFile(path, width, height), 1.0, 0.0, 0.0),), margin),
+                sharp=ShiftedAverage(((PictureFile(path, width, height), 1.0, 0.0, 0.0),), margin),
                 near=photos["near"],
                 far=photos["far"],
                 near_lens=near_lens,

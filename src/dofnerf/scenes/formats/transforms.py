@@ -21,11 +21,12 @@ from dofnerf.camera import Camera
 from dofnerf.files import image_size
 from dofnerf.files.guard import bounds, inside, number, pose, read_array, read_json, shown
 from dofnerf.files.ply import read_ply
+from dofnerf.optics.lens import Lens
 from dofnerf.scenes.distortion import Distortion, Undistorted, straighten
 from dofnerf.scenes.exif import Exif
 from dofnerf.scenes.protocol import Found, ReadOptions, magnified
 from dofnerf.scenes.ranges import with_bounds
-from dofnerf.scenes.scene import Frame, Lens, Points, Viewpoint
+from dofnerf.scenes.scene import Frame, Points, Viewpoint
 from dofnerf.scenes.source import DepthFile, PictureFile, Source
 
 SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".exr")

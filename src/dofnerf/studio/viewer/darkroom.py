@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
-from dofnerf.models import Model, View, ViewLens
+from dofnerf.models import Model, View
 from dofnerf.models.splat.model import SplatModel
-from dofnerf.optics import Kernel, scatter, scatter_layers, to_display, to_linear
+from dofnerf.optics import Lens, scatter, scatter_layers, shape_of, to_display, to_linear
 from dofnerf.optics.layers import Layers, split_layers
 from dofnerf.optics.light import Curve
 from dofnerf.studio.rgbd import RGBD
@@ -75,9 +75,9 @@ def glance(model: Model, camera: Camera, look: Look, light: Curve) -> tuple[Draw
     """A quick picture for a camera that moves. Round discs of splats are drawn with them, and depth is that of the
     blurred ones then; else one layer is scattered."""
     if isinstance(model, SplatModel) and model.style.light == light and look.radius > 0 and not look.blades:
-        lens = ViewLens(look.radius * camera.fx, look.disparity, light=light)
+        lens = Lens(look.radius * camera.fx, focus_disparity=look.disparity)
         with BUSY, torch.no_grad():
-            view = model.picture(camera, lens)
+            view = model.picture(camera, lens, light=light)
         drawn = Drawn(camera, view, None, picture_with_depth(view))
         return drawn, finish(view.image, drawn, look, light)
     sharp = draw(model, camera, 1)
@@ -110,16 +110,16 @@ def _shrunk(planes: Tensor, size: tuple[int, int]) -> Tensor:
 def photograph(drawn: Drawn, look: Look, light: Curve) -> np.ndarray:
     """The picture (H, W, 3) through the lens of the look, with its exposure and overlay, display values."""
     camera, view = drawn.camera, drawn.view
-    aperture, kernel = look.radius * camera.fx, Kernel(look.blades, np.deg2rad(look.rotation))
+    aperture, shape = look.radius * camera.fx, shape_of(None, look.blades, look.rotation)
     with BUSY:
         if aperture == 0:
             image = view.image
         elif drawn.layers is None:
             radius = aperture * (look.disparity - torch.from_numpy(drawn.picture.disparity).to(view.image))
-            image = scatter(view.image, _bounded(radius, camera), kernel, light)
+            image = scatter(view.image, _bounded(radius, camera), shape, light)
         else:
             radius = _bounded(aperture * (look.disparity - drawn.layers.disparity), camera)
-            image = scatter_layers(drawn.layers.colour, drawn.layers.alpha, radius, kernel, light)
+            image = scatter_layers(drawn.layers.colour, drawn.layers.alpha, radius, shape, light)
     return finish(image, drawn, look, light)
 
 

@@ -12,7 +12,8 @@ import viser
 from PIL import Image
 
 from dofnerf.files.pictures import to_bytes
-from dofnerf.scenes import Lens, Viewpoint
+from dofnerf.optics.lens import Lens, inverse
+from dofnerf.scenes import Viewpoint
 from dofnerf.studio.keyframes import Moment
 from dofnerf.studio.viewer.darkroom import LAYERS, draw, photograph
 from dofnerf.studio.viewer.film import film
@@ -100,7 +101,7 @@ def listen(visitor: Visitor) -> None:
         lens = stage.learned(visitor.look.photo)
         stand(visitor, visitor.look.photo)
         if lens is not None:
-            visitor.change(radius=lens.aperture, disparity=1 / lens.focus_depth)
+            visitor.change(radius=lens.aperture, disparity=lens.focus_disparity)
             panel.show(visitor.look)
 
     @panel.stand.on_click
@@ -156,8 +157,7 @@ def keyframes(visitor: Visitor) -> None:
     def _(_: Any) -> None:
         if len(moments) < MOST_KEYFRAMES:
             look, camera = visitor.look, visitor.camera()
-            depth = 1 / look.disparity if look.disparity > 0 else float("inf")
-            lens = Lens(look.radius * camera.fx, depth) if look.radius > 0 else None
+            lens = Lens(look.radius * camera.fx, inverse(look.disparity)) if look.radius > 0 else None
             moments.append(Moment(Viewpoint("keyframe", camera, lens), look.blades, look.rotation, look.exposure))
         tell()
 

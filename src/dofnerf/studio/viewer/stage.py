@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from dofnerf.camera import Camera
+from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve
-from dofnerf.scenes import Lens, Viewpoint
+from dofnerf.scenes import Viewpoint
 from dofnerf.studio.keyframes import matrix
 from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.shot_config import SENSOR
@@ -71,7 +72,7 @@ class Stage:
     def learned(self, name: str) -> Lens | None:
         """(lens radius in scene units, focus depth) of a photo, as a Lens."""
         lens = self.subject.learned.get(name)
-        return None if lens is None else Lens(lens.aperture / self.focal(name), lens.focus_depth)
+        return None if lens is None else lens.scaled(1, self.focal(name))
 
     def f_number(self, radius: float, camera: Camera) -> float:
         """Of a lens of this radius in scene units, full frame; a window's shape does not count, but that of the first

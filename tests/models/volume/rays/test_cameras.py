@@ -6,10 +6,11 @@ import torch
 
 from cameras_around import around, facing_forward
 from dofnerf.camera import Camera
-from dofnerf.models.volume.rays import camera_rays, lens_points, lens_rays, pixel_rays, stack_cameras
-from planes import FOCAL_PX
-from planes import lens_points as spiral
-from planes import pixel_rays as plane_rays
+from dofnerf.models.volume.rays import camera_rays, lens_rays, pixel_rays, stack_cameras
+from dofnerf.optics import DISC, shape_of
+from oracles.planes import FOCAL_PX
+from oracles.planes import lens_points as spiral
+from oracles.planes import pixel_rays as plane_rays
 
 
 def test_the_parameter_of_a_ray_is_depth():
@@ -41,7 +42,7 @@ def test_rays_of_many_photos_at_once():
 def test_lens_rays_meet_in_the_focal_plane_and_blur_by_the_law(focus_depth):
     camera = around(1)[0]
     cameras, photo, pixels = stack_cameras([camera]), torch.zeros(6, dtype=torch.long), 12 * torch.rand(6, 2)
-    points = lens_points((6,), 9)
+    points = DISC.points((6,), 9)
     aperture, disparity = 2.5, 1 / focus_depth
     rays = lens_rays(cameras, photo, pixels, points, aperture, disparity)
     assert rays.shape == (6, 9)
@@ -75,7 +76,7 @@ def test_lens_rays_agree_with_the_ray_traced_planes():
 def test_lens_rays_carry_gradients_to_the_lens():
     cameras = stack_cameras(around(2))
     cameras = type(cameras)(*(tensor.double() for tensor in cameras))
-    photo, pixels, points = torch.tensor([1, 0]), 12 * torch.rand(2, 2).double(), lens_points((2,), 3).double()
+    photo, pixels, points = torch.tensor([1, 0]), 12 * torch.rand(2, 2).double(), DISC.points((2,), 3).double()
 
     def trace(aperture, focus):
         rays = lens_rays(cameras, photo, pixels, points, aperture, focus)
@@ -87,7 +88,7 @@ def test_lens_rays_carry_gradients_to_the_lens():
 
 @pytest.mark.parametrize("blades", [0, 3, 6])
 def test_lens_points_fill_the_aperture_evenly(blades):
-    points = lens_points((4000,), 8, blades, 0.3, torch.Generator().manual_seed(0)).double()
+    points = shape_of(None, blades, np.degrees(0.3)).points((4000,), 8, torch.Generator().manual_seed(0)).double()
     assert points.norm(dim=-1).max() <= 1 + 1e-6
     # Second moments of a regular n-gon of circumradius 1: (2 + cos 2π/n) / 12 an axis; of a disc: 1/4.
     moment = 0.25 if blades == 0 else (2 + np.cos(2 * np.pi / blades)) / 12

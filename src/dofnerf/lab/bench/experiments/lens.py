@@ -13,7 +13,8 @@ from dofnerf.lab.bench.choice import Choice, Experiment, all_with_all, folder_na
 from dofnerf.lab.bench.conclusions import Sketch, Table
 from dofnerf.lab.bench.experiments.comparing import draw_crops, lens_table
 from dofnerf.lab.bench.schedule import Outcomes
-from dofnerf.scenes import Lens, Scene
+from dofnerf.optics.lens import Lens, inverse
+from dofnerf.scenes import Scene
 
 FOCUS, APERTURE, GIVEN = "near and far in turn", "shallow and sharp in turn", "photos as given"
 
@@ -83,7 +84,7 @@ def _summary(lenses: PhotoLenses, chosen: list[int]) -> list[str]:
     """Medians: aperture found, true, focus found, true."""
     found, true = [lenses.found[k] for k in chosen], [lens for k in chosen if (lens := lenses.true[k]) is not None]
     aperture = [_middle([lens.aperture for lens in one]) for one in (found, true)]
-    focus = [_middle([1 / lens.focus_depth for lens in one if lens.aperture > 0], invert=True) for one in (found, true)]
+    focus = [_middle([lens.focus_disparity for lens in one if lens.aperture > 0], invert=True) for one in (found, true)]
     return [aperture[0], aperture[1], focus[0], focus[1]]
 
 
@@ -91,7 +92,7 @@ def _middle(values: list[float], invert: bool = False) -> str:
     if not values:
         return "–"
     value = float(np.median(values))
-    return f"{(1 / value if value > 0 else math.inf) if invert else value:.3g}"
+    return f"{inverse(value) if invert else value:.3g}"
 
 
 LENS = Experiment("lens", "The aperture and focus found for every photo, for two patterns of photos.", _plan, _conclude)

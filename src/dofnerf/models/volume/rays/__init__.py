@@ -3,7 +3,7 @@
 from dofnerf.models.volume.rays.batches import Patch, Pixels, complete_pixels, patch_places, random_patch, random_pixels
 from dofnerf.models.volume.rays.cameras import CameraStack, Rays, camera_rays, pixel_centres, pixel_rays, stack_cameras
 from dofnerf.models.volume.rays.guided import guided
-from dofnerf.models.volume.rays.lens import lens_points, lens_rays
+from dofnerf.models.volume.rays.lens import lens_rays
 from dofnerf.models.volume.rays.samples import Samples, importance, merge, samples_between, stratified
 from dofnerf.models.volume.rays.space import Space, choose_space
 
@@ -19,7 +19,6 @@ __all__ = [
     "complete_pixels",
     "guided",
     "importance",
-    "lens_points",
     "lens_rays",
     "merge",
     "patch_places",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from dofnerf.optics.kernels import compiled
-from dofnerf.optics.scatter.cpu_footprint import CHUNK, footprint, make_room, norm_of, step_at
+from dofnerf.optics.scattering.cpu_footprint import CHUNK, footprint, make_room, norm_of, step_at
 from dofnerf.optics.shapes import RIM
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dofnerf.optics.kernels import run_jobs
-from dofnerf.optics.scatter.cpu_kernels import backward_rows, forward_rows, suffix_rows
+from dofnerf.optics.scattering.cpu_kernels import backward_rows, forward_rows, suffix_rows
 from dofnerf.optics.shapes import Norm, Shape, sides_of
 
 CHANNELS = 4  # the kernels work on groups of four: colour and weight, one AVX register of float64

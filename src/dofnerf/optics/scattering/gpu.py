@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dofnerf.optics.scatter.gpu_kernels import (
+from dofnerf.optics.scattering.gpu_kernels import (
     CHUNK,
     GROUP,
     TILE,
@@ -62,8 +62,8 @@ class _Gather(torch.autograd.Function):
         with _on(light):
             boxes = offset_boxes(radius)
             forward_kernel[(len(boxes) * (channels // GROUP),)](
-                light, radius, boxes, out, *_blades(shape, light.device), height, width, channels, len(sides_of(shape)[0]), TILE, GROUP,
-                num_warps=WARPS,
+                light, radius, boxes, out, *_blades(shape, light.device),
+                height, width, channels, len(sides_of(shape)[0]), TILE, GROUP, num_warps=WARPS,
             )  # fmt: skip
         return out
 

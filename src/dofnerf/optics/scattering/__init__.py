@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dofnerf.optics.light import Curve, to_display, to_linear
-from dofnerf.optics.scatter import reference
+from dofnerf.optics.scattering import reference
 from dofnerf.optics.shapes import DISC, Norm, Shape
 
 Backend = Literal["auto", "reference", "cpu", "gpu"]
@@ -28,8 +28,9 @@ def scatter(
     """Put a lens in front of a picture (Eq. 14, Algorithm 2): out_j = Σ_i w_ij C_i / Σ_i w_ij, in linear light.
 
     radiance (…, H, W, C) in display values of the curve `light` (1: already linear), coc_radius (…, H, W) in pixels,
-    signed or not → (…, H, W, C). `norm` divides the weights: "paper" by r² + 0.2 (a disc's weights then sum to 1.9 … 3.5),
-    "unit" by their own sum, so that every source spreads exactly the light it has. Gradients reach both. Where every radius is 0 the picture comes back bit for bit.
+    signed or not → (…, H, W, C). `norm` divides the weights: "paper" by r² + 0.2 (a disc's weights then sum to 1.9 …
+    3.5), "unit" by their own sum, so that every source spreads exactly the light it has. Gradients reach both. Where
+    every radius is 0 the picture comes back bit for bit.
     """
     _check(radiance, coc_radius)
     if not bool(coc_radius.any()):
@@ -75,11 +76,11 @@ def _backend(name: Backend, values: Tensor, shape: Shape) -> Callable[[Tensor, T
     if name == "cpu":
         if values.device.type != "cpu" or values.dtype != torch.float32:
             raise ValueError(f"the cpu backend takes float32 on the CPU, found {values.dtype} on {values.device}")
-        from dofnerf.optics.scatter import cpu
+        from dofnerf.optics.scattering import cpu
 
         return cpu.accumulate
     if name == "gpu":
-        from dofnerf.optics.scatter import gpu
+        from dofnerf.optics.scattering import gpu
 
         return gpu.accumulate
     raise ValueError(f"backend must be auto, reference, cpu or gpu, found {name!r}")
