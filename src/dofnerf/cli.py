@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import tyro
 
 from dofnerf import __version__
+from dofnerf.plugins import load_plugins
 from dofnerf.short_help import short_help
 
 ABOUT = """Blurred photos in; a sharp 3D scene, every photo's lens, and a virtual lens out.
@@ -85,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"dofnerf {__version__}", flush=True)
             return 0
         try:
+            load_plugins()
             config, run = parse(arguments)
             run(config)
         finally:  # after --help, too, which exits

@@ -23,9 +23,11 @@ from typing import Any, Protocol
 from dofnerf.evaluate.command import LpipsConfig
 from dofnerf.lab.bench.cell import Cell
 from dofnerf.lab.bench.work import do_cell
+from dofnerf.plugins import load_plugins
 
 LOST = "its worker was lost"
 _PATIENCE = 30.0  # seconds that interrupted workers have for a last checkpoint
+load_plugins()  # a worker imports this module, and then unpickles a cell whose field may come from a plug-in
 
 
 class Engine(Protocol):
