@@ -5,13 +5,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint browser clean
+# Two more: `make quick` (no training, no browser; a minute) and `make lint`.
+.PHONY: demo test quick lint browser clean
 
 demo: $(VENV)/.stamp-demo
 	$(BIN)/dofnerf demo --out runs/demo
 
 test: $(VENV)/.stamp-dev lint browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+quick: $(VENV)/.stamp-dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not train and not browser"
 
 lint: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .
@@ -20,9 +24,12 @@ lint: $(VENV)/.stamp-dev
 
 # Chromium for the tests of pages, where we may install it; without it they are skipped, and say so.
 browser:
-	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
-	  && { apt-get install -qy chromium || { apt-get update -q && apt-get install -qy chromium; }; } >/dev/null 2>&1; } \
-	  || echo "no Chromium: the tests of pages in a browser will be skipped (apt-get install chromium)"
+	@if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing Chromium with apt-get, for the tests of pages in a browser (make quick needs none)"; \
+	  { apt-get install -qy chromium || { apt-get update -q && apt-get install -qy chromium; }; } >/dev/null 2>&1 \
+	    || echo "that failed: those tests will be skipped"; \
+	else echo "no Chromium: the tests of pages in a browser will be skipped (apt-get install chromium)"; fi
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \

@@ -34,6 +34,21 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".pytest_cache" / f"numba-{_
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
+# Folders, files and fixtures whose tests train, or take as long; `make quick` leaves them out.
+_TRAIN = ("train/", "lab/bench/", "extensions/")
+_TRAIN_FIXTURES = {"trained", "captured", "bench"}
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """Set the markers `train` and `browser`."""
+    for item in items:
+        place = str(item.path.relative_to(Path(__file__).parent))
+        if place.startswith(_TRAIN) or _TRAIN_FIXTURES & {*item.fixturenames}:
+            item.add_marker("train")
+        if "browser" in item.fixturenames:
+            item.add_marker("browser")
+
+
 @pytest.fixture(scope="session")
 def captures() -> Path:
     """The folder of real captures, or a skip."""
