@@ -1,8 +1,7 @@
-"""A COLMAP model and the prepared photos → a Scene: straight photos of one size, points with colours, and a sensible
-frame.
+"""A COLMAP model and the prepared photos → a Scene: undistorted photos of one size, points with colours.
 
-Structure from motion knows neither up nor scale. The scene is turned so that the mean camera looks along −z with y up
-and stands at the origin; a known distance between two cameras makes its unit the metre.
+Structure from motion knows neither up nor scale. The scene is rotated and moved so that the mean camera is at the
+origin and looks along −z with y up; a known distance between two cameras makes its unit the metre.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.capture.photos import Photo
-from dofnerf.scenes.colmap_model import Model, ModelPoints, read_model
-from dofnerf.scenes.distortion import Undistorted, straighten
-from dofnerf.scenes.formats.colmap import camera_pose, pinhole, seen_by
-from dofnerf.scenes.protocol import scaled
-from dofnerf.scenes.scene import Frame, Points, Scene
-from dofnerf.scenes.source import PictureFile, Source
+from dofnerf.scenes.colmap_model import Model, ModelPoints, camera_pose, pinhole, read_model, seen_by
+from dofnerf.scenes.distortion import straighten, undistorted
+from dofnerf.scenes.reading import common_bounds, scaled
+from dofnerf.scenes.scene import Frame, Scene
+from dofnerf.scenes.source import Cropped, PictureFile
 
 _WORST_ERROR, _TRACK = 2.0, 3  # pixels and photos: what a point needs, if enough points have it
 _ENOUGH = 300
@@ -55,9 +53,8 @@ class ScaleBy:
             one, other, length = words
             metres = float(length)
         except ValueError:
-            raise ValueError(
-                f"--scale-by {text}: expected A,B,METRES: two photos and the distance between them"
-            ) from None
+            expected = "A,B,METRES: two photos and the distance between them"
+            raise ValueError(f"--scale-by {text}: expected {expected}") from None
         if not (0 < metres < 1e6) or one == other:
             raise ValueError(f"--scale-by {text}: expected two different photos and a distance above 0")
         return cls(one, other, metres)
@@ -69,27 +66,8 @@ def _number_of(which: str, files: Sequence[str]) -> int:
             return names.index(which)
     if which.isdecimal() and int(which) < len(files):
         return int(which)
-    raise ValueError(
-        f"--scale-by: there is no photo {which}; name two by their file names, or their numbers from 0 to {len(files) - 1}"
-    )
-
-
-@dataclass(frozen=True)
-class Cropped:
-    """The middle of a picture, (width, height) pixels."""
-
-    source: Source
-    width: int
-    height: int
-
-    @property
-    def label(self) -> str:
-        return self.source.label
-
-    def load(self) -> np.ndarray:
-        image = self.source.load()
-        top, left = (image.shape[0] - self.height) // 2, (image.shape[1] - self.width) // 2
-        return np.ascontiguousarray(image[top : top + self.height, left : left + self.width])
+    ways = f"name two by their file names, or their numbers from 0 to {len(files) - 1}"
+    raise ValueError(f"--scale-by: there is no photo {which}; {ways}")
 
 
 def assemble(folder: Path, photos: Sequence[Photo], name: str, hold_every: int = 9) -> Scene:
@@ -101,13 +79,8 @@ def assemble(folder: Path, photos: Sequence[Photo], name: str, hold_every: int =
     frames = seen_by(model, frames, order)
     size = Counter((frame.camera.width, frame.camera.height) for frame in frames).most_common(1)[0][0]
     frames = [_fitted(frame, size) for frame in frames]
-    ranges = [frame.bounds for frame in frames if frame.bounds]
-    if not ranges:
-        raise ValueError(f"{folder}: no photo sees any 3D point, so the depth range is unknown")
-    train, test = split(len(frames), hold_every)
-    points = Points(model.points.xyz, model.points.rgb, model.points.error)
-    near, far = min(r[0] for r in ranges), max(r[1] for r in ranges)
-    return upright(Scene(name, "capture", tuple(frames), near, far, train, test, points))
+    bounds, (train, test) = common_bounds(frames, str(folder)), split(len(frames), hold_every)
+    return upright(Scene(name, "capture", tuple(frames), *bounds, train, test, model.sparse_points()))
 
 
 def split(count: int, hold_every: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -124,7 +97,7 @@ def _in_photo_pixels(model: Model, photos: dict[str, Photo]) -> Model:
 
 
 def _thinned(model: Model) -> Model:
-    """Without the points that are likely to be wrong matches, where enough others are left."""
+    """Without points that are likely to be wrong matches, where enough others are left."""
     points = model.points
     count = np.bincount(points.track_point, minlength=len(points.ids))
     keep = (points.error < _WORST_ERROR) & (count >= _TRACK)
@@ -132,22 +105,19 @@ def _thinned(model: Model) -> Model:
         return model
     row = np.cumsum(keep) - 1
     tracks = keep[points.track_point]
-    thin = ModelPoints(
-        points.ids[keep], points.xyz[keep], points.rgb[keep], points.error[keep],
-        row[points.track_point[tracks]], points.track_image[tracks],
-    )  # fmt: skip
-    return replace(model, points=thin)
+    kept = (values[keep] for values in (points.ids, points.xyz, points.rgb, points.error))
+    return replace(
+        model, points=ModelPoints(*kept, row[points.track_point[tracks]], points.track_image[tracks])
+    )
 
 
 def _frame(model: Model, key: int, photo: Photo) -> Frame:
     image = model.images[key]
     where = f"{model.folder}: image {image.name}"
-    camera, bent = pinhole(model.cameras[image.camera_id], camera_pose(image, where), where)
+    camera, distortion = pinhole(model.cameras[image.camera_id], camera_pose(image, where), where)
     camera = camera.resized(*photo.size)
-    straight, zoom = straighten(camera, bent, where)
-    source: Source = PictureFile(photo.file, *photo.size)
-    if bent:
-        source = Undistorted(source, bent, (camera.fx, camera.fy), (camera.cx, camera.cy), zoom)
+    straight, zoom = straighten(camera, distortion, where)
+    source = undistorted(PictureFile(photo.file, *photo.size), distortion, camera, zoom)
     return Frame(photo.name, straight, source, exif=photo.exif or None)
 
 
@@ -176,9 +146,8 @@ def moved(scene: Scene, turn: np.ndarray, shift: np.ndarray, scale: float) -> Sc
 
     def pose(camera: Camera) -> Camera:
         place = scale * (turn @ camera.position + shift)
-        return replace(
-            camera, camera_to_world=np.concatenate([turn @ camera.camera_to_world[:, :3], place[:, None]], axis=1)
-        )
+        axes = turn @ camera.camera_to_world[:, :3]
+        return replace(camera, camera_to_world=np.concatenate([axes, place[:, None]], axis=1))
 
     frames = tuple(
         replace(f, camera=pose(f.camera), bounds=f.bounds and (f.bounds[0] * scale, f.bounds[1] * scale))
@@ -201,9 +170,7 @@ def scaled_by(scene: Scene, by: ScaleBy, inputs: Sequence[tuple[str, str | None]
     one, other = by.find([file for file, _ in inputs])
     apart = float(np.linalg.norm(position(one) - position(other)))
     if apart <= 1e-9:
-        raise ValueError(
-            f"--scale-by: photos {by.one} and {by.other} were taken from one place; choose two that are apart"
-        )
+        raise ValueError(f"--scale-by: photos {by.one} and {by.other} were taken from one place; choose two others")
     return replace(moved(scene, np.eye(3), np.zeros(3), by.metres / apart), metres=1.0)
 
 

@@ -1,22 +1,27 @@
-"""COLMAP's files → plain arrays: cameras, images and points3D, each binary (.bin) or text (.txt).
+"""COLMAP models: files → plain arrays → our cameras, and which points a photo sees.
 
-Every count and name in a file is checked against what the file can hold before it is believed. `images` may be absent
-(LLFF's published scenes lack it): the points' tracks still say which image ids see them.
+Cameras, images and points3D are each binary (.bin) or text (.txt). Every count and name in a file is checked against
+what the file can hold. `images` may be absent (LLFF's published scenes lack it): the points' tracks still say which
+image ids see them. Not read by pycolmap: with it imported, Pillow's PNG writer can crash.
+
+COLMAP stores world-to-camera with OpenCV's axes (y down, z forward) and pixel centres at +0.5; `camera_pose` gives our
+camera-to-world (OpenGL axes).
 """
 
 from __future__ import annotations
 
 import struct
-import subprocess
-import sys
-import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dofnerf.files.guard import first_line, shown
+from dofnerf.camera import Camera
+from dofnerf.files.guard import SMALLEST_NUMBER, first_line, number, pose, shown
+from dofnerf.scenes.distortion import Distortion
+from dofnerf.scenes.reading import depth_range
+from dofnerf.scenes.scene import Frame, Points
 
 # COLMAP's numbering: name and count of parameters.
 MODELS = (
@@ -38,8 +43,7 @@ class ModelCamera:
 
 @dataclass(frozen=True)
 class ModelImage:
-    """World-to-camera quaternion (w, x, y, z) and translation, OpenCV axes; key points `xy` (N, 2), `point_ids` (N,) or
-    −1."""
+    """World-to-camera quaternion (w, x, y, z) and translation; key points `xy` (N, 2), `point_ids` (N,) or −1."""
 
     name: str
     camera_id: int
@@ -51,8 +55,8 @@ class ModelImage:
 
 @dataclass(frozen=True)
 class ModelPoints:
-    """`ids` (P,), `xyz` (P, 3), `rgb` (P, 3) uint8, `error` (P,) px; tracks: pairs `track_point` (row), `track_image`
-    (id)."""
+    """`ids` (P,), `xyz` (P, 3), `rgb` (P, 3) uint8, `error` (P,) px; tracks: pairs of `track_point` (row) and
+    `track_image` (id)."""
 
     ids: np.ndarray
     xyz: np.ndarray
@@ -71,6 +75,10 @@ class Model:
     images: dict[int, ModelImage]
     points: ModelPoints
 
+    def sparse_points(self) -> Points:
+        """The points without their tracks."""
+        return Points(self.points.xyz, self.points.rgb, self.points.error)
+
 
 def find_model(root: Path) -> Path | None:
     """The folder below `root` that holds cameras.bin or cameras.txt, at the usual places."""
@@ -82,13 +90,8 @@ def find_model(root: Path) -> Path | None:
     return None
 
 
-def read_model(folder: Path, use_pycolmap: bool = False) -> Model:
+def read_model(folder: Path) -> Model:
     """Read one model; binary files win over text files of the same name."""
-    if use_pycolmap:
-        with tempfile.TemporaryDirectory() as temporary:
-            _convert(folder, Path(temporary))
-            model = read_model(Path(temporary))
-        return Model(folder, model.cameras, model.images, model.points)
     cameras = _read(folder, "cameras", _cameras_binary, _cameras_text)
     if cameras is None:
         raise ValueError(f"{folder}: no cameras.bin or cameras.txt")
@@ -238,13 +241,66 @@ def _lines(path: Path) -> list[str]:
     return [line.strip() for line in path.read_text(encoding="utf-8").split("\n") if not line.startswith("#")]
 
 
-def _convert(folder: Path, target: Path) -> None:
-    """Rewrite a model as text with pycolmap. In a process of its own: with it imported, Pillow's PNG writer can
-    crash."""
-    code = "import sys, pycolmap; pycolmap.Reconstruction(sys.argv[1]).write_text(sys.argv[2])"
-    run = subprocess.run(
-        [sys.executable, "-c", code, str(folder), str(target)], capture_output=True, text=True, check=False
+def camera_pose(image: ModelImage, where: str) -> np.ndarray:
+    """COLMAP's world-to-camera → our camera-to-world (3, 4)."""
+    norm = np.hypot.reduce(image.quaternion)
+    if not (np.isfinite(norm) and norm > 1e-9):
+        raise ValueError(f"{where}: the pose's quaternion is zero, NaN or infinite")
+    w, x, y, z = image.quaternion / norm  # not by SciPy, whose other formula gives other last bits
+    rotation = np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
     )
-    if run.returncode:
-        reason = (run.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ValueError(f"{folder}: pycolmap cannot read this model ({shown(reason)})")
+    with np.errstate(over="ignore", invalid="ignore"):
+        position = -rotation.T @ image.translation
+    return pose(np.concatenate([rotation.T * [1, -1, -1], position[:, None]], axis=1), where)
+
+
+def pinhole(camera: ModelCamera, to_world: np.ndarray, where: str) -> tuple[Camera, Distortion]:
+    """COLMAP's parameters → pinhole part and distortion."""
+    p = [number(value, f"{where}: camera parameter") for value in camera.params]
+    if camera.model in ("SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL"):
+        p = [p[0], *p]  # one focal length for both axes
+    elif camera.model not in ("PINHOLE", "OPENCV"):
+        raise ValueError(f"{where}: the camera model {camera.model} is not read; run COLMAP's image_undistorter first")
+    fx, fy, cx, cy, *distortion = p
+    if min(fx, fy) <= SMALLEST_NUMBER:
+        raise ValueError(f"{where}: the focal length must be larger than 0, found {min(fx, fy):g}")
+    return Camera(to_world, fx, fy, cx, cy, camera.width, camera.height), Distortion(*distortion)
+
+
+def reproject(model: Model, image: ModelImage) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (N,) of the points that an image sees and their errors (N,) in pixels of the model's camera, distortion
+    included."""
+    rows = {int(key): row for row, key in enumerate(model.points.ids)}
+    known = np.array([rows.get(int(key), -1) for key in image.point_ids], dtype=np.int64)
+    seen, xy = known[known >= 0], image.xy[known >= 0]
+    where = f"{model.folder}: image {image.name!r}"
+    camera, bent = pinhole(model.cameras[image.camera_id], camera_pose(image, where), where)
+    unit = replace(camera, fx=1.0, fy=1.0, cx=0.0, cy=0.0)
+    with np.errstate(all="ignore"):
+        x, y = bent.bend(*unit.project(model.points.xyz[seen])[0].T)
+        error = np.hypot(camera.cx + camera.fx * x - xy[:, 0], camera.cy + camera.fy * y - xy[:, 1])
+    keep = np.isfinite(error)
+    return seen[keep], error[keep]
+
+
+def seen_by(model: Model, frames: list[Frame], order: list[int]) -> list[Frame]:
+    """The frames with their visible points, pixel errors and, where they lack one, a depth range."""
+    result = []
+    for frame, key in zip(frames, order, strict=True):
+        image = model.images.get(key)
+        if image is None:
+            seen = np.unique(model.points.track_point[model.points.track_image == key])
+            error = None
+        else:
+            seen, error = reproject(model, image)
+            seen, first = np.unique(seen, return_index=True)
+            error = error[first] * frame.camera.fx / model.cameras[image.camera_id].params[0]
+        depth = frame.camera.project(model.points.xyz[seen])[1]
+        bounds = frame.bounds or depth_range(depth)
+        result.append(replace(frame, seen=seen, seen_error=error, bounds=bounds))
+    return result

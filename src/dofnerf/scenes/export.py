@@ -1,4 +1,4 @@
-"""Write any scene as transforms.json with its pictures: nerfstudio, instant-ngp and we ourselves read it."""
+"""Write scenes and cameras as transforms.json, which nerfstudio, instant-ngp and we ourselves read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dofnerf.camera import Camera
 from dofnerf.files import write_image, write_json, write_map
 from dofnerf.files.ply import write_ply
 from dofnerf.optics.lens import Lens
-from dofnerf.scenes.scene import Scene
+from dofnerf.scenes.scene import Scene, Viewpoint
 from dofnerf.scenes.source import Source
 
 IMAGES, POINTS = "images", "points.ply"
@@ -26,8 +26,7 @@ def write_transforms(
     resume: bool = False,
     track: Callable[[Sequence[int]], Iterable[int]] = iter,
 ) -> Path:
-    """Write pictures, points and transforms.json into `folder`; returns the JSON's path. Pictures become PNG, depth
-    .npy.
+    """Write pictures (PNG), depth (.npy), points and transforms.json into `folder`; returns the JSON's path.
 
     With `resume`, pictures and depth maps that are there already are kept, and not even loaded. `track` wraps the loop
     over views: a progress bar.
@@ -44,14 +43,8 @@ def write_transforms(
         _write_files(scene, i, entry, folder, resume)
         entries.append(entry)
     width, height = scene.size
-    data: dict[str, Any] = {
-        "camera_model": "OPENCV",
-        "w": width,
-        "h": height,
-        **shared,
-        "near": scene.near,
-        "far": scene.far,
-    }
+    data: dict[str, Any] = {"camera_model": "OPENCV", "w": width, "h": height, **shared}
+    data |= {"near": scene.near, "far": scene.far}
     if scene.points is not None:
         write_ply(folder / POINTS, scene.points)
         data["ply_file_path"] = POINTS
@@ -87,19 +80,16 @@ def _entry(scene: Scene, i: int, name: str, shared: dict[str, float]) -> dict[st
         entry["near"], entry["far"] = frame.bounds
     if frame.seen is not None and scene.points is not None:
         entry["visible_file_path"] = f"visible/{name}.npy"
-    entry |= {key: value for key, value in intrinsics(frame.camera).items() if key not in shared}
-    entry["transform_matrix"] = [*frame.camera.camera_to_world.tolist(), [0.0, 0.0, 0.0, 1.0]]
-    return entry
+    entry |= {key: value for key, value in _intrinsics(frame.camera).items() if key not in shared}
+    return entry | {"transform_matrix": _matrix(frame.camera)}
 
 
 def _write_files(scene: Scene, i: int, entry: dict[str, Any], folder: Path, resume: bool) -> None:
     frame = scene.frames[i]
     files: dict[str, Source | None] = {entry["file_path"]: frame.photo}
-    files |= {
-        entry[f"{key}_file_path"]: getattr(frame, key)
-        for key in ("sharp", "near", "far")
-        if f"{key}_file_path" in entry
-    }
+    for key in ("sharp", "near", "far"):
+        if f"{key}_file_path" in entry:
+            files[entry[f"{key}_file_path"]] = getattr(frame, key)
     for file, source in files.items():
         if source is not None and not (resume and (folder / file).exists()):
             write_image(folder / file, scene.picture(i, source))
@@ -115,13 +105,12 @@ def plain_lens(lens: Lens) -> dict[str, float | None]:
     return {"aperture": lens.aperture, "focus_depth": lens.focus_depth if math.isfinite(lens.focus_depth) else None}
 
 
-def intrinsics(camera: Camera) -> dict[str, float]:
-    """As transforms.json names them."""
+def _intrinsics(camera: Camera) -> dict[str, float]:
     return {"fl_x": camera.fx, "fl_y": camera.fy, "cx": camera.cx, "cy": camera.cy}
 
 
 def _shared_intrinsics(scene: Scene) -> dict[str, float]:
-    first, *rest = (intrinsics(frame.camera) for frame in scene.frames)
+    first, *rest = (_intrinsics(frame.camera) for frame in scene.frames)
     return {key: value for key, value in first.items() if all(other[key] == value for other in rest)}
 
 
@@ -135,3 +124,25 @@ def plain_stems(names: Sequence[str]) -> list[str]:
     stems = [Path(name).stem for name in names]
     plain = all(stem and stem.isprintable() and "." not in stem and "\\" not in stem for stem in stems)
     return stems if plain and len(set(stems)) == len(stems) else [f"{i:04d}" for i in range(len(stems))]
+
+
+def write_cameras(path: Path | str, views: Sequence[Viewpoint], **beside: Any) -> None:
+    """Write cameras without photos as a transforms.json; `beside` stands next to the frames."""
+    names: dict[str, list[str]] = {"train_filenames": [], "test_filenames": []}
+    for view in views:
+        names["test_filenames" if view.held_out else "train_filenames"].append(view.name)
+    split = {**names, "val_filenames": names["test_filenames"]} if names["test_filenames"] else {}
+    write_json(path, {"camera_model": "PINHOLE", **beside, **split, "frames": [plain_view(view) for view in views]})
+
+
+def plain_view(view: Viewpoint) -> dict[str, Any]:
+    """A frame of transforms.json."""
+    camera = view.camera
+    entry: dict[str, Any] = {"file_path": view.name, "w": camera.width, "h": camera.height, **_intrinsics(camera)}
+    if view.lens is not None:
+        entry["lens"] = plain_lens(view.lens)
+    return entry | {"transform_matrix": _matrix(camera)}
+
+
+def _matrix(camera: Camera) -> list[list[float]]:
+    return [*camera.camera_to_world.tolist(), [0.0, 0.0, 0.0, 1.0]]

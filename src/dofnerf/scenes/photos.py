@@ -14,8 +14,7 @@ FULL_SIZE = ("images", "photos", "input", "rgb")
 
 
 def photo_folder(root: Path, downscale: int | None) -> Path:
-    """The folder of exactly this downscale if it is there, else full-size photos; None asks for images, or next
-    best."""
+    """The folder of exactly this downscale if it is there, else full-size photos; None: images, or the next best."""
     shrunk = {int(match[1]): path for path in root.iterdir() if (match := re.fullmatch(r"images_(\d{1,4})", path.name))}
     full = [root / name for name in FULL_SIZE]
     sizes = [shrunk[n] for n in sorted(shrunk)]
@@ -27,9 +26,7 @@ def photo_folder(root: Path, downscale: int | None) -> Path:
         if folder.is_dir() and any(folder.iterdir()):
             inside(root, folder.name, str(root))
             return folder
-    raise ValueError(
-        f"{root}: no photos; expected a folder images, images_2, images_4, images_8 or photos with pictures in it"
-    )
+    raise ValueError(f"{root}: no photos; expected a folder images, images_2, images_4, images_8 or photos with pictures")
 
 
 def pictures_in(root: Path, folder: Path) -> list[Path]:
@@ -56,9 +53,7 @@ def saved_smaller(root: Path, photos: list[Path], full_width: int, downscale: in
     folder = root / f"images_{downscale}"
     targets = [folder / f"{photo.stem}.png" for photo in photos]
     if len(set(targets)) < len(targets):
-        raise ValueError(
-            f"{root}: two photos share one name, so smaller copies cannot be kept; read without save_resized"
-        )
+        raise ValueError(f"{root}: two photos share one name, so smaller copies cannot be kept; omit save_resized")
     for photo, target in zip(photos, targets, strict=True):
         if photo.parent == folder.resolve():
             return photos
@@ -75,7 +70,6 @@ def picture_at(path: Path, full_size: tuple[int, int], where: str) -> PictureFil
     width, height = image_size(path)
     full_width, full_height = full_size
     if width < 1 or abs(full_height * width / full_width - height) > max(1.5, 0.01 * height):
-        raise ValueError(
-            f"{where}: {path} has {width}×{height} pixels, another shape than the {full_width}×{full_height} of its camera"
-        )
+        own = f"{path} has {width}×{height} pixels"
+        raise ValueError(f"{where}: {own}, another shape than the {full_width}×{full_height} of its camera")
     return PictureFile(path, width, height)

@@ -6,27 +6,29 @@ lens's `aperture` is in pixels × scene units, and scales with the size of the p
 
 from __future__ import annotations
 
+import glob
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files.ply import Points
 from dofnerf.optics.lens import Lens
-from dofnerf.scenes.exif import Exif
+from dofnerf.scenes.exif import Exif, read_exif
 from dofnerf.scenes.source import Source
 
 if TYPE_CHECKING:
-    from dofnerf.scenes.origin import Origin
+    from dofnerf.scenes.reading import Origin
 
 CACHE_BYTES = 1 << 31
 
 
 class Visible(NamedTuple):
-    """The N sparse points that a photo sees: (N, 2) pixels as (column, row), depth (N,), error (N,) pixels, ids
-    (N,)."""
+    """The N sparse points that a photo sees: pixels (N, 2) as (column, row), depth (N,), error (N,) in pixels, ids (N,)."""
 
     pixels: np.ndarray
     depth: np.ndarray
@@ -39,7 +41,7 @@ class Frame:
     """One view. `photo` trains, taken with `lens`; `sharp`, `near`, `far` show the same view with other lenses.
 
     `bounds` is this view's depth range; `seen` (N,) are indices into the scene's points, `seen_error` (N,) their
-    reprojection errors in pixels of this photo; `exif` is what the camera wrote down, where the scene's file says it.
+    reprojection errors in pixels of this photo; `exif` is the photo's, where the scene's file has it.
     """
 
     name: str
@@ -57,6 +59,19 @@ class Frame:
     seen_error: np.ndarray | None = None
     exif: Exif | None = None
 
+    def converted(self, camera: Camera, picture: Callable[[Source], Source], ratio: float) -> Frame:
+        """The view by a camera whose focal length in pixels is `ratio` times as long, of pictures changed accordingly."""
+        changes: dict[str, Any] = {"camera": camera}
+        for name in ("photo", "sharp", "near", "far", "depth"):
+            if (source := getattr(self, name)) is not None:
+                changes[name] = picture(source)
+        for name in ("lens", "near_lens", "far_lens"):
+            if (lens := getattr(self, name)) is not None:
+                changes[name] = lens.scaled(ratio)
+        if self.seen_error is not None:
+            changes["seen_error"] = self.seen_error * ratio
+        return replace(self, **changes)
+
 
 @dataclass(frozen=True)
 class Viewpoint:
@@ -70,11 +85,10 @@ class Viewpoint:
 
 @dataclass
 class Scene:
-    """Frames of one size with depth range `near` to `far`; `train` and `test` are indices into `frames`. `origin` says
-    where it was read, if it was.
+    """Frames of one size with depth range `near` to `far`; `train` and `test` are indices into `frames`.
 
-    `metres` is the length of one scene unit, where known.
-    Pictures load on first use and stay in a bounded cache: treat the arrays as read-only.
+    `metres` is the length of one scene unit, where known; `origin` is where it was read, if it was. Pictures load on
+    first use and stay in a bounded cache: treat the arrays as read-only.
     """
 
     name: str
@@ -89,6 +103,7 @@ class Scene:
     metres: float | None = None
     origin: Origin | None = None
     _cache: OrderedDict[Source, np.ndarray] = field(default_factory=OrderedDict, repr=False, compare=False)
+    _f_numbers: dict[int, float | None] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -121,8 +136,19 @@ class Scene:
         source = self.frames[i].depth
         return None if source is None else self.picture(i, source)
 
+    def f_number(self, i: int) -> float | None:
+        """By EXIF: as the scene's file, the photo or, for a smaller copy, its original has it. Files are read once."""
+        if i not in self._f_numbers:
+            told, path = self.frames[i].exif, Path(self.frames[i].photo.label)
+            files = [path]
+            if path.parent.name.startswith("images_"):
+                files += sorted(path.parent.parent.glob(f"images/{glob.escape(path.stem)}.*"))
+            value = told.f_number if told else None
+            self._f_numbers[i] = value or next((f for file in files if (f := read_exif(file).f_number)), None)
+        return self._f_numbers[i]
+
     def visible(self, i: int) -> Visible:
-        """The sparse points that photo i sees, where they project inside it; none if nobody knows."""
+        """The sparse points that photo i sees, where they project inside it; none if that is unknown."""
         frame = self.frames[i]
         if self.points is None or frame.seen is None:
             return Visible(np.zeros((0, 2)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64))

@@ -1,12 +1,14 @@
 """Where a picture comes from: small frozen objects that load on demand and stack.
 
-`PictureFile` reads, `Undistorted` straightens (see distortion.py), `Resized` changes size; a light field's synthetic
-lens (lightfield.py) is one more. A photo is (H, W, 3) float32 display values; a depth map is (H, W) float32.
+`PictureFile` and `DepthFile` read, `Undistorted` removes distortion (distortion.py), `Resized` and `Cropped` change the
+size; a light field's synthetic lens (formats/lightfield.py) is one more. A photo is (H, W, 3) float32 display values; a
+depth map is (H, W) float32.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -14,10 +16,6 @@ import numpy as np
 from PIL import Image
 
 from dofnerf.files import is_linear, read_image, read_map
-
-# Light adds up, so sizes change in linear light.
-GAMMA = 2.2
-_LIGHT = (np.arange(256, dtype=np.float32) / 255) ** np.float32(GAMMA)  # of a byte
 
 
 class Source(Protocol):
@@ -32,9 +30,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class PictureFile:
-    """A photo on disk of the given size; transparent pixels show white, EXR's linear light becomes display values."""
-
+class _File:
     path: Path
     width: int
     height: int
@@ -43,52 +39,76 @@ class PictureFile:
     def label(self) -> str:
         return str(self.path)
 
+    def expect(self, image: np.ndarray) -> None:
+        """Refuse a file whose size has changed."""
+        height, width = image.shape[:2]
+        if (width, height) != (self.width, self.height):
+            expected = f"expected {self.width}×{self.height}; a view's pictures have one size"
+            raise ValueError(f"{self.path}: {width}×{height} pixels, {expected}")
+
+
+@dataclass(frozen=True)
+class PictureFile(_File):
+    """A photo on disk of the given size; transparent pixels show white, EXR's linear light becomes display values."""
+
     def load(self) -> np.ndarray:
         image = read_image(self.path)
         if is_linear(self.path):
-            image = np.clip(image, 0, 1) ** np.float32(1 / GAMMA)
+            image = to_display(np.clip(image, 0, 1))
         else:
             with Image.open(self.path) as picture:
                 if picture.mode in ("RGBA", "LA"):
                     alpha = np.asarray(picture.getchannel("A"), dtype=np.float32)[..., None] / 255
                     image = image * alpha + (1 - alpha)
-        _expect(self, image)
+        self.expect(image)
         return image
 
 
 @dataclass(frozen=True)
-class DepthFile:
+class DepthFile(_File):
     """A depth map along the optical axis; values of integer files are multiplied by `unit` to give scene units."""
 
-    path: Path
-    width: int
-    height: int
     unit: float = 1e-3
-
-    @property
-    def label(self) -> str:
-        return str(self.path)
 
     def load(self) -> np.ndarray:
         depth, full_scale = read_map(self.path)
-        _expect(self, depth)
+        self.expect(depth)
         return depth * np.float32(self.unit) if full_scale > 1 else depth
 
 
 @dataclass(frozen=True)
-class Resized:
-    """A picture at another size: photos filtered in linear light, depth maps by the nearest pixel."""
+class Derived:
+    """A picture made of another one."""
 
     source: Source
-    width: int
-    height: int
 
     @property
     def label(self) -> str:
         return self.source.label
 
+
+@dataclass(frozen=True)
+class Resized(Derived):
+    """A picture at another size: photos filtered in linear light, depth maps by the nearest pixel."""
+
+    width: int
+    height: int
+
     def load(self) -> np.ndarray:
         return resize(self.source.load(), self.width, self.height)
+
+
+@dataclass(frozen=True)
+class Cropped(Derived):
+    """The middle of a picture, (width, height) pixels."""
+
+    width: int
+    height: int
+
+    def load(self) -> np.ndarray:
+        image = self.source.load()
+        top, left = (image.shape[0] - self.height) // 2, (image.shape[1] - self.width) // 2
+        return np.ascontiguousarray(image[top : top + self.height, left : left + self.width])
 
 
 def resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
@@ -101,14 +121,27 @@ def resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
     bands = []
     for c in range(image.shape[2]):
         band = image[..., c]
-        light = Image.fromarray(_LIGHT[band] if band.dtype == np.uint8 else band ** np.float32(GAMMA))
+        light = Image.fromarray(_light_of_bytes()[band] if band.dtype == np.uint8 else to_linear(band))
         bands.append(np.asarray(light.resize((width, height), Image.Resampling.LANCZOS)))
-    return np.clip(np.stack(bands, axis=-1), 0, 1) ** np.float32(1 / GAMMA)
+    return to_display(np.clip(np.stack(bands, axis=-1), 0, 1))
 
 
-def _expect(source: PictureFile | DepthFile, image: np.ndarray) -> None:
-    height, width = image.shape[:2]
-    if (width, height) != (source.width, source.height):
-        raise ValueError(
-            f"{source.path}: {width}×{height} pixels, expected {source.width}×{source.height}; a view's pictures have one size"
-        )
+def to_linear(display: np.ndarray) -> np.ndarray:
+    """Display values → linear light, by optics' default curve without its toe, which only gradients need."""
+    return display ** np.float32(_gamma())
+
+
+def to_display(linear: np.ndarray) -> np.ndarray:
+    """The inverse."""
+    return linear ** np.float32(1 / _gamma())
+
+
+@cache
+def _light_of_bytes() -> np.ndarray:
+    return to_linear(np.arange(256, dtype=np.float32) / 255)
+
+
+def _gamma() -> float:
+    from dofnerf.optics.light import GAMMA  # here: it imports torch, which `--help` does without
+
+    return GAMMA

@@ -21,7 +21,7 @@ from dofnerf.camera import Camera
 from dofnerf.files import read_image, write_image, write_json, write_video
 from dofnerf.optics.lens import Lens, inverse
 from dofnerf.scenes import Viewpoint
-from dofnerf.scenes.viewpoints import plain_view
+from dofnerf.scenes.export import plain_view
 from dofnerf.studio import paths
 from dofnerf.studio.film_config import FilmConfig
 from dofnerf.studio.keyframes import Moment, between, read_keyframes

@@ -23,7 +23,7 @@ from dofnerf.files import write_json
 from dofnerf.files.guard import number, read_json_value
 from dofnerf.optics.lens import Lens, inverse
 from dofnerf.scenes import Viewpoint, read_cameras
-from dofnerf.scenes.viewpoints import plain_view
+from dofnerf.scenes.export import plain_view
 from dofnerf.studio.lens_config import ShapeConfig
 from dofnerf.studio.shot_config import MOST_STOPS
 

@@ -19,7 +19,7 @@ from dofnerf.files.guard import read_json
 from dofnerf.files.outputs import check_file, check_folder
 from dofnerf.files.pictures import IMAGE_SUFFIXES
 from dofnerf.scenes import Viewpoint
-from dofnerf.scenes.viewpoints import plain_view
+from dofnerf.scenes.export import plain_view
 
 LIST = "transforms.json"
 MARK = "dofnerf render"

@@ -12,7 +12,7 @@ from dofnerf import scenes
 from dofnerf.files import write_json
 from dofnerf.lab.synth.folder import fingerprint
 from dofnerf.scenes import PACKAGED, Scene
-from dofnerf.scenes.protocol import Mix
+from dofnerf.scenes.reading import Mix
 from dofnerf.train import TrainConfig
 from dofnerf.train.folder import CONFIG
 from dofnerf.train.plain import to_plain

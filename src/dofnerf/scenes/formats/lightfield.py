@@ -35,9 +35,9 @@ from dofnerf.files.guard import inside, number, read_json
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes.distortion import catmull_rom
 from dofnerf.scenes.photos import pictures_in
-from dofnerf.scenes.protocol import Found, ReadOptions
+from dofnerf.scenes.reading import Found, ReadOptions
 from dofnerf.scenes.scene import Frame
-from dofnerf.scenes.source import GAMMA, PictureFile
+from dofnerf.scenes.source import PictureFile, to_display, to_linear
 
 FOCAL_WIDTHS = 1.5
 NEAREST, FARTHEST = 2.0, 5.0
@@ -45,12 +45,17 @@ NEAREST, FARTHEST = 2.0, 5.0
 FOCUS_NEAR, FOCUS_FAR = 0.1, 0.9
 
 Grid = dict[tuple[int, int], Path]
+name, order = "lightfield", 50
+
+
+def detects(path: Path) -> bool:
+    """Whether there are photos of a grid."""
+    return path.is_dir() and bool(find_views(path))
 
 
 @dataclass(frozen=True)
 class ShiftedAverage:
-    """The weighted average, in linear light, of views shifted by (column, row) pixels, less `margin` pixels on each
-    side."""
+    """The weighted average, in linear light, of views shifted by (column, row) pixels, cropped by `margin` pixels."""
 
     views: tuple[tuple[PictureFile, float, float, float], ...]
     margin: int
@@ -65,7 +70,7 @@ class ShiftedAverage:
             np.float32(weight / total) * _shifted(_light(view), column, row, self.margin)
             for view, weight, column, row in self.views
         )
-        return np.clip(light, 0, 1) ** np.float32(1 / GAMMA)
+        return to_display(np.clip(light, 0, 1))
 
 
 @dataclass(frozen=True)
@@ -99,9 +104,8 @@ def read(root: Path, options: ReadOptions) -> Found:
     step = int(min(np.diff(rows).min(initial=1 << 20), np.diff(columns).min(initial=1 << 20)))
     for place in [(int(r), int(c)) for r in rows for c in columns]:
         if place not in views:
-            raise ValueError(
-                f"{root}: the view of row {place[0]}, column {place[1]} is missing; a light field is a full grid"
-            )
+            row, column = place
+            raise ValueError(f"{root}: the view of row {row}, column {column} is missing; a light field is a full grid")
     width, height = image_size(views[int(rows[0]), int(columns[0])])
     near, far = _disparities(root, options)
     geometry = _geometry(width, near, far)
@@ -110,9 +114,8 @@ def read(root: Path, options: ReadOptions) -> Found:
     reach = max(abs(i) for i, _ in cells) * step
     margin = int(np.ceil(reach * max(map(abs, focus.values())))) + 2
     if 4 * margin >= min(width, height):
-        raise ValueError(
-            f"{root}: photos of {width}×{height} are too small for a lens of {options.grid.lens_views:g} views"
-        )
+        views_across = options.grid.lens_views
+        raise ValueError(f"{root}: photos of {width}×{height} are too small for a lens of {views_across:g} views")
     spread = sum(w * i * i for (_, i), w in cells.items()) / sum(cells.values())
     aperture = geometry.focal * abs(geometry.baseline) * 2 * float(np.sqrt(spread)) * step
     centre = (float(rows.mean()), float(columns.mean()))
@@ -123,30 +126,22 @@ def read(root: Path, options: ReadOptions) -> Found:
         around = {(i, j): (row + i * step, column + j * step) for i, j in cells}
         if not all(place in views for place in around.values()):
             continue
-        photos = {
-            which: ShiftedAverage(
-                tuple(
-                    (
-                        PictureFile(views[place], width, height),
-                        cells[o],
-                        focus[which] * step * o[1],
-                        focus[which] * step * o[0],
-                    )
-                    for o, place in around.items()
-                ),
-                margin,
-            )
-            for which in focus
-        }
+
+        def focused(which: str, around: dict[tuple[int, int], tuple[int, int]] = around) -> ShiftedAverage:
+            shift = focus[which] * step
+            files = ((PictureFile(views[place], width, height), o) for o, place in around.items())
+            return ShiftedAverage(tuple((file, cells[o], shift * o[1], shift * o[0]) for file, o in files), margin)
+
+        near_photo, near_lens = focused("near"), Lens(aperture, geometry.depth(focus["near"]))
         frames.append(
             Frame(
                 name=path.stem,
                 camera=_camera(geometry, (row - centre[0], column - centre[1]), (width, height), margin),
-                photo=photos["near"],
-                lens=(near_lens := Lens(aperture, geometry.depth(focus["near"]))),
+                photo=near_photo,
+                lens=near_lens,
                 sharp=ShiftedAverage(((PictureFile(path, width, height), 1.0, 0.0, 0.0),), margin),
-                near=photos["near"],
-                far=photos["far"],
+                near=near_photo,
+                far=focused("far"),
                 near_lens=near_lens,
                 far_lens=Lens(aperture, geometry.depth(focus["far"])),
                 bounds=(NEAREST, FARTHEST),
@@ -154,9 +149,9 @@ def read(root: Path, options: ReadOptions) -> Found:
         )
     if not frames:
         raise ValueError(f"{root}: no view has all neighbours that a lens of {options.grid.lens_views:g} views needs")
-    apart = step * abs(far - near) * FOCUS_FAR
-    note = f"the synthetic lens is made of {len(cells)} views, whose blur spots lie up to {apart:.1f} px apart at full size"
-    return Found(root.resolve().name, "light field", frames, NEAREST, FARTHEST, width - 2 * margin, notes=(note,))
+    spacing = step * abs(far - near) * FOCUS_FAR
+    note = f"the synthetic lens is made of {len(cells)} views, whose blur spots lie up to {spacing:.1f} px apart at full size"
+    return Found(root.resolve().name, "light field", frames, (NEAREST, FARTHEST), width - 2 * margin, notes=(note,))
 
 
 def _disparities(root: Path, options: ReadOptions) -> tuple[float, float]:
@@ -164,17 +159,15 @@ def _disparities(root: Path, options: ReadOptions) -> tuple[float, float]:
     if near_far is None:
         path = root / "manifest.json"
         if not path.is_file():
-            raise ValueError(
-                f"{root}: give disparities (near, far) in pixels a step, or a manifest.json with focus min and max"
-            )
+            need = "disparities (near, far) in pixels a step, or a manifest.json with focus min and max"
+            raise ValueError(f"{root}: give {need}")
         focus = read_json(inside(root, path.name, str(root))).get("focus")
         if not isinstance(focus, dict):
             raise ValueError(f"{path}: expected focus: {{min, max}}")
         near_far = (number(focus.get("min"), f"{path}: focus min"), number(focus.get("max"), f"{path}: focus max"))
     if not 1e-3 < abs(near_far[1] - near_far[0]) < 1e3:
-        raise ValueError(
-            f"{root}: the disparities {near_far[0]:g} and {near_far[1]:g} px a step leave no usable range of depth"
-        )
+        near, far = near_far
+        raise ValueError(f"{root}: the disparities {near:g} and {far:g} px a step leave no usable range of depth")
     return near_far
 
 
@@ -211,7 +204,7 @@ def _lens_cells(radius: float) -> dict[tuple[int, int], float]:
 
 @lru_cache(maxsize=32)
 def _light(view: PictureFile) -> np.ndarray:
-    return view.load() ** np.float32(GAMMA)
+    return to_linear(view.load())
 
 
 def _shifted(image: np.ndarray, column: float, row: float, margin: int) -> np.ndarray:

@@ -1,6 +1,6 @@
 """LLFF folders: poses_bounds.npy and images, images_2, images_4, images_8.
 
-Each of the 17 columns' rows is a 3×5 matrix, then the near and far depth of what the photo sees. The matrix holds the
+Each row of 17 numbers is a 3×5 matrix, then the near and far depth of what the photo sees. The matrix holds the
 camera's [down, right, back] axes, its position, and (height, width, focal length) in pixels of the full-size photo, all
 per photo. Our OpenGL axes are [right, up, back], so x is column 1 and y is minus column 0.
 
@@ -17,14 +17,18 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files.guard import SMALLEST_NUMBER, bounds, pose, read_array, shown
-from dofnerf.scenes.colmap_model import Model, find_model, read_model
-from dofnerf.scenes.formats import colmap
+from dofnerf.scenes.colmap_model import Model, camera_pose, find_model, read_model, seen_by
 from dofnerf.scenes.photos import list_photos, photo_folder, picture_at, saved_smaller
-from dofnerf.scenes.protocol import Found, ReadOptions
-from dofnerf.scenes.ranges import depth_range
-from dofnerf.scenes.scene import Frame, Points
+from dofnerf.scenes.reading import Found, ReadOptions, depth_range
+from dofnerf.scenes.scene import Frame
 
 POSES = "poses_bounds.npy"
+name, order = "llff", 30
+
+
+def detects(path: Path) -> bool:
+    """Whether there is a table of poses."""
+    return (path / POSES).is_file()
 
 
 def read(root: Path, options: ReadOptions) -> Found:
@@ -36,8 +40,7 @@ def read(root: Path, options: ReadOptions) -> Found:
     if options.save_resized and options.downscale:
         photos = saved_smaller(root, photos, full_width, options.downscale)
     frames = [frame_of(root, table, i, photo) for i, photo in enumerate(photos)]
-    frames, points, notes = with_points(root, frames, options)
-    return found(root, "LLFF", frames, full_width, points, notes)
+    return found(root, "LLFF", frames, full_width)
 
 
 def read_poses(root: Path) -> np.ndarray:
@@ -49,19 +52,11 @@ def read_poses(root: Path) -> np.ndarray:
         raise ValueError(f"{path}: missing")
     table = read_array(path)
     if table.ndim != 2 or table.shape[1] != 17 or not len(table):
-        raise ValueError(
-            f"{path}: expected one row of 17 numbers for each photo, found an array of shape {table.shape}"
-        )
+        raise ValueError(f"{path}: expected one row of 17 numbers for each photo, found shape {table.shape}")
     for i, size in enumerate(table[:, [4, 9, 14]]):
-        if not (
-            np.isfinite(size).all()
-            and (size > SMALLEST_NUMBER).all()
-            and (size[:2] >= 1).all()
-            and (size < 1 << 20).all()
-        ):
-            raise ValueError(
-                f"{path}: frame {i}: height, width or focal length is zero, NaN or absurd ({shown(size.tolist())})"
-            )
+        if not ((size > SMALLEST_NUMBER) & (size < 1 << 20)).all() or (size[:2] < 1).any():
+            found = shown(size.tolist())
+            raise ValueError(f"{path}: frame {i}: height, width or focal length is zero, NaN or absurd ({found})")
     return table
 
 
@@ -77,41 +72,25 @@ def frame_of(root: Path, table: np.ndarray, i: int, photo: Path) -> Frame:
     return Frame(photo.stem, full.resized(source.width, source.height), source, bounds=bounds(near, far, where))
 
 
-def found(
-    root: Path, name: str, frames: list[Frame], full_width: int, points: Points | None, notes: tuple[str, ...]
-) -> Found:
-    """The scene of these frames, whose depth range spans all of theirs."""
-    ranges = [frame.bounds for frame in frames if frame.bounds]
-    near, far = min(r[0] for r in ranges), max(r[1] for r in ranges)
-    return Found(root.resolve().name, name, frames, near, far, full_width, points, notes=notes)
-
-
-def with_points(
-    root: Path, frames: list[Frame], options: ReadOptions
-) -> tuple[list[Frame], Points | None, tuple[str, ...]]:
-    """The frames with the sparse points that they see, the points, and a note if a model was there but did not fit."""
+def found(root: Path, kind: str, frames: list[Frame], full_width: int) -> Found:
+    """The scene of these frames, with the sparse points that they see, if a COLMAP model is there and fits."""
+    name = root.resolve().name
     folder = find_model(root)
-    if folder is None:
-        return frames, None, ()
-    model = read_model(folder, options.use_pycolmap)
-    if not len(model.points.xyz):
-        return frames, None, ()
+    model = None if folder is None else read_model(folder)
+    if folder is None or model is None or not len(model.points.xyz):
+        return Found(name, kind, frames, full_width=full_width)
     order = _numbering(model, frames)
     if order is None:
-        return (
-            frames,
-            None,
-            (f"the sparse points in {folder.relative_to(root)} do not fit these poses and are left out",),
-        )
-    points = Points(model.points.xyz, model.points.rgb, model.points.error)
-    if model.images:
-        return colmap.seen_by(model, frames, order), points, ()
-    # Errors are in pixels of the model's camera, which is then the only record of its size.
-    camera = next(iter(model.cameras.values()))
-    scale = frames[0].camera.width / camera.width
-    points = replace(points, error=points.error * scale)
-    seen = colmap.seen_by(model, frames, order)
-    return [replace(f, seen_error=points.error[f.seen]) for f in seen], points, ()
+        note = f"the sparse points in {folder.relative_to(root)} do not fit these poses and are left out"
+        return Found(name, kind, frames, full_width=full_width, notes=(note,))
+    points = model.sparse_points()
+    frames = seen_by(model, frames, order)
+    if not model.images:
+        # Errors are in pixels of the model's camera, which is then the only record of its size.
+        scale = frames[0].camera.width / next(iter(model.cameras.values())).width
+        points = replace(points, error=points.error * scale)
+        frames = [replace(frame, seen_error=points.error[frame.seen]) for frame in frames]
+    return Found(name, kind, frames, full_width=full_width, points=points)
 
 
 def _numbering(model: Model, frames: list[Frame]) -> list[int] | None:
@@ -140,6 +119,6 @@ def _same_pose(model: Model, frame: Frame, key: int) -> bool:
     image = model.images[key]
     if image.camera_id not in model.cameras or frame.bounds is None:
         return False
-    theirs, ours = colmap.camera_pose(image, f"{model.folder}: image {image.name!r:.200}"), frame.camera.camera_to_world
+    theirs, ours = camera_pose(image, f"{model.folder}: image {image.name!r:.200}"), frame.camera.camera_to_world
     apart = np.linalg.norm(theirs[:, 3] - ours[:, 3])
     return bool(np.abs(theirs[:, :3] - ours[:, :3]).max() < 0.02 and apart < 0.02 * frame.bounds[0])

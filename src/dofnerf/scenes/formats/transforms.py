@@ -19,18 +19,24 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files import image_size
-from dofnerf.files.guard import bounds, inside, number, pose, read_array, read_json, shown
+from dofnerf.files.guard import bounds, inside, number, pose, read_array, read_json, read_json_value, shown
 from dofnerf.files.ply import read_ply
 from dofnerf.optics.lens import Lens
-from dofnerf.scenes.distortion import Distortion, Undistorted, straighten
+from dofnerf.scenes.distortion import Distortion, straighten, undistorted
 from dofnerf.scenes.exif import Exif
-from dofnerf.scenes.protocol import Found, ReadOptions, magnified
-from dofnerf.scenes.ranges import with_bounds
+from dofnerf.scenes.reading import Found, ReadOptions, guess_bounds, with_bounds
 from dofnerf.scenes.scene import Frame, Points, Viewpoint
-from dofnerf.scenes.source import DepthFile, PictureFile, Source
+from dofnerf.scenes.source import DepthFile, PictureFile
 
 SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".exr")
 FLAT_MODELS = ("PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV", "PERSPECTIVE")
+LARGEST_SIDE = 1 << 20
+name, order = "transforms", 10
+
+
+def detects(path: Path) -> bool:
+    """Whether it is a JSON file, or a folder with one of these names."""
+    return path.suffix == ".json" if path.is_file() else bool(find_files(path))
 
 
 def find_files(folder: Path) -> list[Path]:
@@ -59,21 +65,63 @@ def read(path: Path, options: ReadOptions) -> Found:
     data = contents[0]
     points = _points(root, files[0], data)
     test = _listed_split(files[0], data, frames) if test is None else test
-    given = data.get("near"), data.get("far")
-    whole = None if given == (None, None) else bounds(*given, str(files[0]))
-    frames, (near, far), notes = with_bounds(frames, points, whole, str(files[0]))
-    frozen = None if test is None else frozenset(test)
-    width = frames[0].camera.width
-    notes += _notes(files[0], data)
+    span, notes = _given_bounds(data, str(files[0])), _notes(files[0], data)
+    frames = with_bounds(frames, points, str(files[0]))
+    if span is None and not any(frame.bounds for frame in frames):
+        span = guess_bounds([frame.camera for frame in frames])
+        note = "the file gives no depth range (near, far): this one is a guess from where the cameras look"
+        notes = (note, *notes)
+    held = None if test is None else frozenset(test)
     metres = None if data.get("metres") is None else number(data["metres"], f"{files[0]}: metres", positive=True)
-    return Found(root.resolve().name, "transforms.json", frames, near, far, width, points, frozen, notes, metres)
+    return Found(root.resolve().name, "transforms.json", frames, span, None, points, held, notes, metres)
 
 
-def read_viewpoints(file: Path, data: dict[str, Any]) -> list[Viewpoint]:
+def _given_bounds(data: dict[str, Any], where: str) -> tuple[float, float] | None:
+    given = data.get("near"), data.get("far")
+    return None if given == (None, None) else bounds(*given, where)
+
+
+def read_cameras(path: Path | str) -> list[Viewpoint]:
+    """The cameras, at least one, of a transforms.json or of the cameras.json of 3D Gaussian Splatting.
+
+    The latter is a list, one entry a photo: img_name, width, height, fx, fy, position (3), rotation (3, 3)
+    camera-to-world with the axes of OpenCV (x right, y down, z ahead).
+    """
+    path = Path(path)
+    data = read_json_value(path)
+    if isinstance(data, dict):
+        return _viewpoints(path, data)
+    if not isinstance(data, list) or not data:
+        raise ValueError(f"{path}: expected a transforms.json with frames, or a list of cameras, found {shown(data)}")
+    return [_listed(entry, i, f"{path}: camera {i}") for i, entry in enumerate(data)]
+
+
+def _listed(entry: Any, i: int, where: str) -> Viewpoint:
+    if not isinstance(entry, dict):
+        raise ValueError(f"{where}: expected an object, found {shown(entry)}")
+    keys = "fx", "fy", "width", "height"
+    fx, fy, width, height = (number(entry.get(key), f"{where}: {key}", positive=True) for key in keys)
+    _check_size(width, height, where)
+    try:
+        position = np.array(entry["position"], float).reshape(3, 1)
+        matrix = np.concatenate([np.array(entry["rotation"], float), position], axis=1)
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{where}: expected a position of 3 numbers and a rotation of 3×3") from None
+    to_world = pose(matrix, where) * [1, -1, -1, 1]  # OpenCV → OpenGL: y and z turn round
+    name = entry.get("img_name")
+    camera = Camera(to_world, fx, fy, width / 2, height / 2, round(width), round(height))
+    return Viewpoint(name if isinstance(name, str) and name else f"{i:04d}", camera)
+
+
+def _check_size(width: float, height: float, where: str) -> None:
+    if min(width, height) < 1 or max(width, height) > LARGEST_SIDE:
+        raise ValueError(f"{where}: a photo of {width:g}×{height:g} pixels")
+
+
+def _viewpoints(file: Path, data: dict[str, Any]) -> list[Viewpoint]:
     """The cameras of a transforms.json, whose content is `data`; photos need not be there if w and h are."""
-    held: list[Any] = next(
-        (data[key] for key in ("test_filenames", "val_filenames") if isinstance(data.get(key), list)), []
-    )
+    lists = (data[key] for key in ("test_filenames", "val_filenames") if isinstance(data.get(key), list))
+    held: list[Any] = next(lists, [])
     entries = _entries(file, data)
     found = (_Entry(file.parent, file, data, entry, i).viewpoint(f"{i:04d}") for i, entry in enumerate(entries))
     return [replace(view, held_out=view.name in held) for view in found]
@@ -114,34 +162,25 @@ class _Entry:
         size = image_size(path)
         bent_camera, bent = self._camera(size)
         camera, zoom = straighten(bent_camera, bent, self.where)
-
-        def straight(source: Source | None) -> Source | None:
-            if source is None or not bent:
-                return source
-            focal, centre = (bent_camera.fx, bent_camera.fy), (bent_camera.cx, bent_camera.cy)
-            return Undistorted(source, bent, focal, centre, zoom)
-
-        ratio = zoom * size[0] / self._size(size)[0]
-        photo = straight(PictureFile(path, *size))
-        assert photo is not None
-        given = self.entry.get("near"), self.entry.get("far")
         seen, error = self._seen()
-        return Frame(
+        frame = Frame(
             name=self._name(),
-            camera=camera,
-            photo=photo,
-            lens=magnified(self._lens("lens"), ratio),
-            sharp=straight(self._picture("sharp_file_path", size)),
-            near=straight(self._picture("near_file_path", size)),
-            far=straight(self._picture("far_file_path", size)),
-            near_lens=magnified(self._lens("near_lens"), ratio),
-            far_lens=magnified(self._lens("far_lens"), ratio),
-            depth=straight(self._depth(size)),
-            bounds=None if given == (None, None) else bounds(*given, self.where),
+            camera=bent_camera,
+            photo=PictureFile(path, *size),
+            lens=self._lens("lens"),
+            sharp=self._picture("sharp_file_path", size),
+            near=self._picture("near_file_path", size),
+            far=self._picture("far_file_path", size),
+            near_lens=self._lens("near_lens"),
+            far_lens=self._lens("far_lens"),
+            depth=self._depth(size),
+            bounds=_given_bounds(self.entry, self.where),
             seen=seen,
-            seen_error=None if error is None else error * ratio,
+            seen_error=error,
             exif=self._exif(),
         )
+        ratio = zoom * size[0] / self._size(size)[0]  # the numbers are given for the size w × h
+        return frame.converted(camera, lambda source: undistorted(source, bent, bent_camera, zoom), ratio)
 
     def viewpoint(self, unnamed: str) -> Viewpoint:
         named = isinstance(self.entry.get("file_path"), str) and self.entry["file_path"]
@@ -153,7 +192,8 @@ class _Entry:
             size = self._size(None)
         bent_camera, bent = self._camera(size)
         camera, zoom = straighten(bent_camera, bent, self.where)
-        return Viewpoint(self._name() if named else unnamed, camera, magnified(self._lens("lens"), zoom))
+        lens = self._lens("lens")
+        return Viewpoint(self._name() if named else unnamed, camera, lens and lens.scaled(zoom))
 
     def _name(self) -> str:
         return str(self.entry["file_path"]).replace("\\", "/").removeprefix("./")
@@ -167,24 +207,19 @@ class _Entry:
         default = size or (None, None)
         width, height = self._number("w", default[0], True), self._number("h", default[1], True)
         assert width is not None and height is not None
-        if min(width, height) < 1 or max(width, height) > 1 << 20:
-            raise ValueError(f"{self.where}: a photo of {width:g}×{height:g} pixels")
+        _check_size(width, height, self.where)
         if size is not None and abs(height * size[0] / width - size[1]) > max(1.5, 0.01 * size[1]):
-            raise ValueError(
-                f"{self.where}: the photo has {size[0]}×{size[1]} pixels, another shape than w×h = {width:g}×{height:g}"
-            )
+            own = f"the photo has {size[0]}×{size[1]} pixels"
+            raise ValueError(f"{self.where}: {own}, another shape than w×h = {width:g}×{height:g}")
         return round(width), round(height)
 
     def _camera(self, size: tuple[int, int]) -> tuple[Camera, Distortion]:
         model = self.values.get("camera_model")
         if (model is not None and model not in FLAT_MODELS) or self.values.get("is_fisheye"):
-            raise ValueError(
-                f"{self.where}: the camera model {shown(model or 'fisheye')} is not read; undistort the photos first"
-            )
+            model = shown(model or "fisheye")
+            raise ValueError(f"{self.where}: the camera model {model} is not read; undistort the photos first")
         width, height = self._size(size)
-        fx, fy = (
-            self._focal(*which) for which in (("fl_x", "camera_angle_x", width), ("fl_y", "camera_angle_y", height))
-        )
+        fx, fy = self._focal("fl_x", "camera_angle_x", width), self._focal("fl_y", "camera_angle_y", height)
         if fx is None and fy is None:
             raise ValueError(f"{self.where}: no focal length; give fl_x or camera_angle_x")
         cx, cy = self._number("cx", width / 2), self._number("cy", height / 2)
@@ -216,9 +251,7 @@ class _Entry:
             return None
         path = self._file(self.entry[key], key)
         if image_size(path) != size:
-            raise ValueError(
-                f"{self.where}: {key} has another size than the photo; all pictures of a view have one size"
-            )
+            raise ValueError(f"{self.where}: {key} has another size than the photo; a view's pictures have one size")
         return PictureFile(path, *size)
 
     def _depth(self, size: tuple[int, int]) -> DepthFile | None:
@@ -252,9 +285,7 @@ class _Entry:
         path = self._file(self.entry["visible_file_path"], "visible_file_path")
         table = read_array(path)
         if table.ndim != 2 or table.shape[1] != 2 or not np.isfinite(table).all() or (np.abs(table) > 1e9).any():
-            raise ValueError(
-                f"{self.where}: {path} must hold one row (point number, error in pixels) for each visible point"
-            )
+            raise ValueError(f"{self.where}: {path} must hold a row (point number, error in pixels) for each visible point")
         return table[:, 0].astype(np.int64), table[:, 1]
 
 

@@ -13,12 +13,18 @@ from pathlib import Path
 
 from dofnerf.files import image_size
 from dofnerf.files.guard import inside
-from dofnerf.scenes.formats.llff import POSES, found, frame_of, read_poses, with_points
+from dofnerf.scenes.formats.llff import POSES, found, frame_of, read_poses
 from dofnerf.scenes.photos import list_photos
-from dofnerf.scenes.protocol import Found, ReadOptions
+from dofnerf.scenes.reading import Found, ReadOptions
 from dofnerf.scenes.source import PictureFile
 
 SHARP, NEAR, FAR = "f11", "f4_obj", "f4_bak"
+name, order = "triplets", 20  # before LLFF, whose table of poses it has, too
+
+
+def detects(path: Path) -> bool:
+    """Whether there is a table of poses, and a folder of one of the three kinds of photos."""
+    return (path / POSES).is_file() and find_triplets(path) is not None
 
 
 def find_triplets(root: Path, downscale: int | None = None) -> Path | None:
@@ -45,14 +51,11 @@ def read(root: Path, options: ReadOptions) -> Found:
         frame = frame_of(root, table, i, path)
         near, far = (_same_size(parts[part][i], frame.camera.width, frame.camera.height, i) for part in (NEAR, FAR))
         frames.append(replace(frame, photo=near, sharp=frame.photo, near=near, far=far))
-    frames, points, notes = with_points(root, frames, options)
-    return found(root, "DoF-NeRF triplets", frames, round(table[0, 9]), points, notes)
+    return found(root, "DoF-NeRF triplets", frames, round(table[0, 9]))
 
 
 def _same_size(path: Path, width: int, height: int, i: int) -> PictureFile:
     if image_size(path) != (width, height):
         own = "×".join(map(str, image_size(path)))
-        raise ValueError(
-            f"frame {i}: {path} has {own} pixels, its sharp photo {width}×{height}; a triplet has one size"
-        )
+        raise ValueError(f"frame {i}: {path} has {own} pixels, its sharp photo {width}×{height}; a triplet has one size")
     return PictureFile(path, width, height)

@@ -1,4 +1,4 @@
-"""From a reader's views to a scene: which photo of a view trains, which views are held out, and at what size.
+"""From a format's views to a scene: which photo of a view trains, which views are held out, at what size, how deep.
 
 The paper trains on a mix of photos focused near (even views) and far (odd views), the same mix for every method, and
 tests on every ninth view against the all-in-focus photo.
@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from dofnerf.optics.lens import PINHOLE, Lens
+from dofnerf.camera import Camera
+from dofnerf.optics.lens import PINHOLE
 from dofnerf.scenes.scene import Frame, Points, Scene
-from dofnerf.scenes.source import Resized, Source
+from dofnerf.scenes.source import Resized
 
 Mix = Literal["auto", "photo", "near-far", "far-near", "random", "aperture", "near", "far", "sharp"]
+Bounds = tuple[float, float]  # near and far depth
+PACKAGED = "demo"  # in place of a path, which is always absolute: the scene that comes with the package
 
 
 @dataclass(frozen=True)
@@ -49,24 +53,34 @@ class ReadOptions:
     hold_first: int = 4
     """The first view held out by hold_every."""
     seed: int = 0
-    """For what is left to chance: the random mix, and training."""
+    """Of random numbers: for the random mix, and for training."""
     save_resized: bool = False
     """Keep downscaled photos as images_N in the scene's folder. Otherwise nothing is ever written there."""
-    use_pycolmap: bool = False
-    """Let pycolmap, in a process of its own, read COLMAP models in place of our own reader."""
     grid: GridOptions = field(default_factory=GridOptions)
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a scene was read: the absolute `path` of its folder or file (or PACKAGED), its format, and the options."""
+
+    path: str
+    format: str = "auto"
+    options: ReadOptions = field(default_factory=ReadOptions)
+
+
+@dataclass(frozen=True)
 class Found:
-    """What a reader found: views at the size of their files, in order, and whatever the files say beyond them."""
+    """What a format found: views at the size of their files, in order, and whatever the files say beyond them.
+
+    `bounds` is the scene's depth range, by default that of all frames together; `full_width` the width in pixels for
+    which the poses are given, which `downscale` divides, by default that of the first frame.
+    """
 
     name: str
     format: str
     frames: Sequence[Frame]
-    near: float
-    far: float
-    full_width: int
+    bounds: Bounds | None = None
+    full_width: int | None = None
     points: Points | None = None
     test_names: frozenset[str] | None = None
     notes: tuple[str, ...] = ()
@@ -78,71 +92,49 @@ def assemble(found: Found, options: ReadOptions) -> Scene:
     if not found.frames:
         raise ValueError(f"{found.name}: the scene has no photos")
     frames = list(found.frames)
+    near, far = found.bounds or common_bounds(frames, found.name)
+    full_width = found.full_width or frames[0].camera.width
     if options.which_frames is not None:
         frames = [frames[i] for i in _indices(options.which_frames, len(frames), f"{found.name}: which_frames")]
-    frames = _mixed(frames, options)
-    frames = _one_size(frames, found.full_width, options)
+    frames = _one_size(_mixed(frames, options), full_width, options)
     test = _held_out(found, frames, options)
     train = tuple(i for i in range(len(frames)) if i not in set(test))
     if not train:
         raise ValueError(f"{found.name}: all {len(frames)} views are held out, none is left to train on")
-    whole = found.points, found.notes, found.metres
-    return Scene(found.name, found.format, tuple(frames), found.near, found.far, train, test, *whole)
+    beside = found.points, found.notes, found.metres
+    return Scene(found.name, found.format, tuple(frames), near, far, train, test, *beside)
 
 
 def scaled(frame: Frame, width: int, height: int) -> Frame:
     """The same view at another size: pictures, camera, lenses and pixel errors."""
-    if (frame.camera.width, frame.camera.height) == (width, height):
+    camera = frame.camera
+    if (camera.width, camera.height) == (width, height):
         return frame
-    ratio = width / frame.camera.width
-
-    def picture(source: Source | None) -> Source | None:
-        return None if source is None else Resized(source, width, height)
-
-    return replace(
-        frame,
-        camera=frame.camera.resized(width, height),
-        photo=Resized(frame.photo, width, height),
-        sharp=picture(frame.sharp),
-        near=picture(frame.near),
-        far=picture(frame.far),
-        depth=picture(frame.depth),
-        lens=magnified(frame.lens, ratio),
-        near_lens=magnified(frame.near_lens, ratio),
-        far_lens=magnified(frame.far_lens, ratio),
-        seen_error=None if frame.seen_error is None else frame.seen_error * ratio,
-    )
-
-
-def magnified(lens: Lens | None, ratio: float) -> Lens | None:
-    """The lens of a photo whose focal length in pixels has grown by `ratio`."""
-    return None if lens is None else lens.scaled(ratio)
+    resized = partial(Resized, width=width, height=height)
+    return frame.converted(camera.resized(width, height), resized, width / camera.width)
 
 
 def _mixed(frames: list[Frame], options: ReadOptions) -> list[Frame]:
     coin = np.arange(len(frames)) % 2
     if options.mix == "random":
         coin = np.random.default_rng(options.seed).permutation(coin)
+    both = all(frame.near is not None and frame.far is not None for frame in frames)
     patterns = {
         "near-far": ("near", "far"),
         "far-near": ("far", "near"),
         "random": ("near", "far"),
         "aperture": ("shallow", "sharp"),
-        "auto": ("near", "far")
-        if all(f.near is not None and f.far is not None for f in frames)
-        else ("photo", "photo"),
+        "auto": ("near", "far") if both else ("photo", "photo"),
     }
     pattern = patterns.get(options.mix, (options.mix, options.mix))
     return [_chosen(frame, pattern[coin[i]], i, options.mix) for i, frame in enumerate(frames)]
 
 
 def _chosen(frame: Frame, which: str, i: int, mix: str) -> Frame:
-    if which == "photo":
-        return frame
     if which == "shallow":
         which = "near" if frame.near is not None else "far" if frame.far is not None else "photo"
-        if which == "photo":
-            return frame
+    if which == "photo":
+        return frame
     source = {"near": frame.near, "far": frame.far, "sharp": frame.sharp}.get(which)
     if source is None:
         raise ValueError(f"frame {i} ({frame.name}): no {which} photo, which the mix {mix!r} needs; use another mix")
@@ -171,10 +163,8 @@ def _one_size(frames: list[Frame], full_width: int, options: ReadOptions) -> lis
     asked = options.width is not None or options.downscale is not None
     for i, frame in enumerate(frames):
         own = frame.camera
-        same = (
-            abs(own.height * width / own.width - height) <= 1 if asked else (own.width, own.height) == (width, height)
-        )
-        if not same:
+        fits = abs(own.height * width / own.width - height) <= 1
+        if not (fits if asked else (own.width, own.height) == (width, height)):
             raise ValueError(
                 f"frame {i} ({frame.name}): {own.width}×{own.height} pixels where frame 0 ({frames[0].name}) has "
                 f"{first.width}×{first.height}; all photos of a scene have one size"
@@ -199,3 +189,49 @@ def _indices(wanted: Sequence[int], count: int, where: str) -> Sequence[int]:
         if not 0 <= i < count:
             raise ValueError(f"{where}: there is no view {i}; the scene has {count}, numbered from 0")
     return wanted
+
+
+def depth_range(depth: np.ndarray) -> Bounds | None:
+    """All but the outermost 0.1 % of the depths in front of the camera, as LLFF does."""
+    depth = depth[depth > 0]
+    if len(depth) < 2:
+        return None
+    near, far = np.percentile(depth, [0.1, 99.9])
+    return (float(near), float(far)) if 0 < near < far else None
+
+
+def common_bounds(frames: Sequence[Frame], where: str) -> Bounds:
+    """The depth range that spans those of all frames."""
+    ranges = [frame.bounds for frame in frames if frame.bounds]
+    if not ranges:
+        raise ValueError(f"{where}: no photo sees any 3D point, so the depth range is unknown")
+    return min(near for near, _ in ranges), max(far for _, far in ranges)
+
+
+def with_bounds(frames: list[Frame], points: Points | None, where: str) -> list[Frame]:
+    """The frames with depth ranges: as given, or of the points that they see."""
+    result = []
+    total = 0 if points is None else len(points)
+    for i, frame in enumerate(frames):
+        seen = frame.seen
+        if seen is not None and len(seen) and not 0 <= seen.min() <= seen.max() < total:
+            raise ValueError(f"{where}: frame {i} ({frame.name}): a visible point's number is not below {total}")
+        bounds = frame.bounds
+        if bounds is None and points is not None:
+            pixels, depth = frame.camera.project(points.xyz if seen is None else points.xyz[seen])
+            inside_photo = (pixels >= 0).all(axis=1) & (pixels < (frame.camera.width, frame.camera.height)).all(axis=1)
+            bounds = depth_range(depth[inside_photo])
+        result.append(replace(frame, bounds=bounds))
+    return result
+
+
+def guess_bounds(cameras: list[Camera]) -> Bounds:
+    """Half to one and a half times the distance to the point closest to all optical axes, as Blender scenes have it."""
+    axes, places = np.stack([c.forward for c in cameras]), np.stack([c.position for c in cameras])
+    across = np.eye(3) - axes[:, :, None] * axes[:, None, :]
+    target = np.linalg.lstsq(across.sum(0), (across @ places[..., None])[..., 0].sum(0), rcond=1e-6)[0]
+    depth = ((target - places) * axes).sum(axis=1)
+    if depth.min() > 0:
+        return 0.5 * float(depth.min()), 1.5 * float(depth.max())
+    spread = float(np.linalg.norm(places - places.mean(0), axis=1).max()) or 1.0
+    return spread, 100 * spread
