@@ -12,8 +12,8 @@ import pytest
 import small_scenes as small
 
 from dofnerf import scenes
-from dofnerf.scenes.colmap_model import read_model
-from dofnerf.scenes.formats import colmap, llff
+from dofnerf.scenes.colmap_model import camera_pose, read_model, reproject
+from dofnerf.scenes.formats import llff
 
 # Everything that pycolmap sees in a model, as arrays; it runs on its own because it may corrupt Pillow's PNG writing.
 DUMP = """
@@ -49,7 +49,7 @@ def agree(folder: Path, tmp_path: Path, *arguments: str) -> None:
         images = sorted(model.images.values(), key=lambda image: image.name)
         assert [image.name for image in images] == theirs["names"].tolist()
         for image, matrix in zip(images, theirs["poses"], strict=True):
-            pose = colmap.camera_pose(image, "here")
+            pose = camera_pose(image, "here")
             np.testing.assert_allclose(pose[:, :3] * [1, -1, -1], matrix[:, :3].T, atol=1e-9)
             np.testing.assert_allclose(pose[:, 3], -matrix[:, :3].T @ matrix[:, 3], atol=1e-7)
         cameras = [repr([c.model, c.width, c.height, *c.params]) for _, c in sorted(model.cameras.items())]
@@ -76,20 +76,10 @@ def test_our_reader_agrees_with_pycolmap(captures: Path, tmp_path: Path, name: s
     agree(captures / name / "sparse/0", tmp_path, str(tmp_path / "text"))
 
 
-@needs_pycolmap
-def test_pycolmap_reads_for_us_when_asked(tmp_path: Path) -> None:
-    root = small.colmap(tmp_path)
-    ours, theirs = scenes.load(root), scenes.load(root, use_pycolmap=True)
-    np.testing.assert_allclose(theirs.visible(1).pixels, ours.visible(1).pixels, atol=1e-6)
-    (root / "sparse/0/images.bin").write_bytes(b"123")
-    with pytest.raises(ValueError, match="pycolmap cannot read"):
-        scenes.load(root, use_pycolmap=True)
-
-
 @pytest.mark.parametrize("name", ["room", "drinks"])
 def test_colmap_points_reproject(captures: Path, name: str) -> None:
     model = read_model(captures / name / "sparse/0")
-    errors = np.concatenate([colmap.reproject(model, image)[1] for image in model.images.values()])
+    errors = np.concatenate([reproject(model, image)[1] for image in model.images.values()])
     assert np.median(errors) < 1.5
     assert np.mean(errors) == pytest.approx(
         np.average(model.points.error, weights=np.bincount(model.points.track_point)), rel=0.02

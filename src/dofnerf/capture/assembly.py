@@ -105,10 +105,11 @@ def _thinned(model: Model) -> Model:
         return model
     row = np.cumsum(keep) - 1
     tracks = keep[points.track_point]
-    kept = (values[keep] for values in (points.ids, points.xyz, points.rgb, points.error))
-    return replace(
-        model, points=ModelPoints(*kept, row[points.track_point[tracks]], points.track_image[tracks])
-    )
+    thin = ModelPoints(
+        points.ids[keep], points.xyz[keep], points.rgb[keep], points.error[keep],
+        row[points.track_point[tracks]], points.track_image[tracks],
+    )  # fmt: skip
+    return replace(model, points=thin)
 
 
 def _frame(model: Model, key: int, photo: Photo) -> Frame:

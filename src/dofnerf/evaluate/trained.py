@@ -69,6 +69,8 @@ def read_origin(folder: Path) -> Origin | None:
         raise ValueError(f"{path}: not JSON; the file is damaged") from None
     if not isinstance(found, dict) or "scene" not in found:
         return None
+    if isinstance(found["scene"], dict) and isinstance(found["scene"].get("options"), dict):
+        found["scene"]["options"].pop("use_pycolmap", None)  # an option of 0.1.0
     return from_plain(Origin, found["scene"], f"{path}: scene")
 
 

@@ -5,9 +5,7 @@ Photos are numbered 0 … M − 1 here, in the order of `scene.train`; the lens 
 
 from __future__ import annotations
 
-import glob
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,7 +16,6 @@ from dofnerf.models.config import Sharing
 from dofnerf.models.volume.rays import CameraStack, Rays, pixel_rays, stack_cameras
 from dofnerf.optics import aperture_from_f_number
 from dofnerf.scenes import Scene
-from dofnerf.scenes.exif import read_exif
 
 _WHITE = 0.95  # of a photo: from there on it may have been cut off at 1, and compressed since
 
@@ -93,19 +90,8 @@ def missed(shown: Tensor, photo: Tensor, whole: Tensor | None = None) -> Tensor:
 
 
 def f_numbers(scene: Scene) -> list[float | None]:
-    """The f-number that each training photo's EXIF names, where it does: in the scene's file, in the photo, or, for a
-    smaller copy, in its original."""
-    found: list[float | None] = []
-    for i in scene.train:
-        told, path = scene.frames[i].exif, Path(scene.frames[i].photo.label)
-        if told is not None and told.f_number is not None:
-            found.append(told.f_number)
-            continue
-        originals = (
-            path.parent.parent.glob(f"images/{glob.escape(path.stem)}.*") if path.parent.name[:7] == "images_" else ()
-        )
-        found.append(next((value for one in (path, *sorted(originals)) if (value := read_exif(one).f_number)), None))
-    return found
+    """The f-number of each training photo by EXIF, where known."""
+    return [scene.f_number(i) for i in scene.train]
 
 
 def exif_apertures(scene: Scene) -> list[float | None]:

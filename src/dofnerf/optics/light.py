@@ -14,15 +14,16 @@ from torch import Tensor
 
 Curve = float | Literal["srgb"]
 
+GAMMA = 2.2  # of the default curve
 TOE = 1e-5  # linear light below which the power curve is straight
 
 
-def to_linear(display: Tensor, curve: Curve = 2.2) -> Tensor:
+def to_linear(display: Tensor, curve: Curve = GAMMA) -> Tensor:
     """Display values (any shape) → linear light; values below 0 stay straight."""
     return display if _check(curve) == 1 else _Curve.apply(display, *curve_pieces(curve), True)
 
 
-def to_display(linear: Tensor, curve: Curve = 2.2) -> Tensor:
+def to_display(linear: Tensor, curve: Curve = GAMMA) -> Tensor:
     """The inverse of `to_linear`, with a finite gradient everywhere."""
     return linear if _check(curve) == 1 else _Curve.apply(linear, *curve_pieces(curve), False)
 

@@ -16,8 +16,7 @@ from dofnerf.files.pictures import to_bytes
 from dofnerf.files.ply import write_ply
 from dofnerf.models.splat.model import SplatModel
 from dofnerf.scenes import Drawing, Points, Splats, Viewpoint, plain_stems, write_splats
-from dofnerf.scenes.export import plain_lens
-from dofnerf.scenes.export import plain_view
+from dofnerf.scenes.export import plain_lens, plain_view
 from dofnerf.studio.layered import LayeredPicture
 from dofnerf.studio.shot import SEEN, sharp_picture
 from dofnerf.studio.subject import Subject

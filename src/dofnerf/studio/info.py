@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
 from dofnerf import scenes
 from dofnerf.files.outputs import check_file
-
-Format = Literal["auto", "transforms", "triplets", "llff", "colmap", "lightfield"]
+from dofnerf.scenes.formats import FormatName
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class InfoConfig:
         Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-sheet.png in the current folder)")
     ] = None
     """Where the contact sheet goes, a PNG."""
-    format: Format = "auto"
+    format: FormatName = "auto"
     """The scene's format; auto looks."""
     reading: scenes.ReadOptions = field(default_factory=scenes.ReadOptions)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
@@ -16,12 +16,12 @@ from dofnerf.models.config import Sharing, TrainConfig
 from dofnerf.models.splat.model import BlurKind
 from dofnerf.models.splat.training import SplatConfig
 from dofnerf.models.workers import may_speak
+from dofnerf.scenes.formats import FormatName
 from dofnerf.train.folder import KeepConfig
 from dofnerf.train.presets import Preset, check_share, preset, shortened
 from dofnerf.train.run import Run
 from dofnerf.train.trainer import Device, train
 
-Format = Literal["auto", "transforms", "triplets", "llff", "colmap", "lightfield"]
 _AS_PRESET = tyro.conf.arg(help_behavior_hint="(default: the preset's)")
 Count = Annotated[int | None, _AS_PRESET]
 Number = Annotated[float | None, _AS_PRESET]
@@ -146,7 +146,7 @@ class TrainCommandConfig:
     none."""
     device: Device = "auto"
     """Where to compute: cpu, cuda, or cuda if there is one."""
-    format: Format = "auto"
+    format: FormatName = "auto"
     """The scene's format; auto looks."""
     stages: StepChanges = dataclasses.field(default_factory=StepChanges)
     rates: RateChanges = dataclasses.field(default_factory=RateChanges)

@@ -35,6 +35,7 @@ from dofnerf.lab.synth.folder import RECORD, fingerprint
 from dofnerf.optics.lens import Lens, inverse
 from dofnerf.scenes import Frame, Scene
 from dofnerf.scenes.export import stems
+from dofnerf.scenes.formats import FormatName
 from dofnerf.scenes.source import DepthFile, PictureFile, Source
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ TAIL = 1.0  # per cent of the pixels that may lie nearer or farther than the nor
 class ReadingConfig:
     """How the source scene is read."""
 
-    format: Literal["auto", "transforms", "triplets", "llff", "colmap", "lightfield"] = "auto"
+    format: FormatName = "auto"
     """Its format; auto looks."""
     downscale: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
     """Shrink the photos to 1/downscale of the full size before they are blurred."""

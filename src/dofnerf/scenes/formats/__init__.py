@@ -36,7 +36,7 @@ def register(format: Format) -> None:
 
 
 for _module in pkgutil.iter_modules(__path__):
-    register(importlib.import_module(f"{__name__}.{_module.name}"))  # type: ignore[arg-type]
+    register(importlib.import_module(f"{__name__}.{_module.name}"))
 
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """`FormatName`, the choices of `--format`: when a command's flags are declared, plug-ins are there."""
     if name == "FormatName":
-        return Literal[("auto", *FORMATS)]  # type: ignore[misc]
+        return Literal[("auto", *FORMATS)]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
