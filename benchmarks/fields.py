@@ -20,8 +20,7 @@ import torch
 from dofnerf.camera import Camera
 from dofnerf.models.volume import SamplingConfig, VolumeModel
 from dofnerf.models.volume.fields import kind
-from dofnerf.models.volume.fields.hash_encoding import Grid, encode
-from dofnerf.models.volume.fields.tiny_network import FEATURES, Layers, perceive
+from dofnerf.models.volume.fields.hash import FEATURES, Grid, Layers, encode, perceive
 from dofnerf.models.volume.rays import choose_space, pixel_rays, random_pixels, stack_cameras
 
 SIZE = 168, 252

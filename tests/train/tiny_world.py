@@ -9,7 +9,7 @@ import torch
 
 from cameras_around import facing_forward
 from dofnerf.models.volume import SamplingConfig
-from dofnerf.models.volume.fields.hashgrid import HashConfig
+from dofnerf.models.volume.fields.hash import HashConfig
 from dofnerf.optics import scatter
 from dofnerf.scenes import Frame, Lens, Points, Scene
 from dofnerf.train import KeepConfig, StepsConfig, TrainConfig, preset

@@ -16,8 +16,16 @@ from torch import Tensor, nn
 from dofnerf.camera import Camera
 from dofnerf.models.base import PLAIN, Blur, Model, View
 from dofnerf.models.volume.fields import FieldKind
-from dofnerf.models.volume.fields.density_grid import DensityGrid
-from dofnerf.models.volume.rays import Rays, Space, guided, importance, merge, samples_between, stratified
+from dofnerf.models.volume.rays import (
+    DensityGrid,
+    Rays,
+    Space,
+    guided,
+    importance,
+    merge,
+    samples_between,
+    stratified,
+)
 from dofnerf.models.volume.rays.samples import SPREAD
 from dofnerf.models.volume.view import march, render_view
 from dofnerf.models.volume.weights import Concentrated, Shaded, concentrate, ray_weights, thickness_of

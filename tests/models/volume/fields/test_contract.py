@@ -9,8 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from cameras_around import facing_forward
 from dofnerf.models.volume import SamplingConfig, VolumeModel
-from dofnerf.models.volume.fields import kind, kinds
-from dofnerf.models.volume.fields.base import BRIGHTEST
+from dofnerf.models.volume.fields import BRIGHTEST, kind, kinds
 from dofnerf.models.volume.rays import camera_rays, choose_space
 
 SMALL = {"depth": 3, "width": 16, "levels": 4, "log2_size": 9, "base": 4, "finest": 16, "point_octaves": 4}

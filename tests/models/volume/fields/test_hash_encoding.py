@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.interpolate import RegularGridInterpolator
 
-from dofnerf.models.volume.fields.hash_encoding import Grid, encode
+from dofnerf.models.volume.fields.hash import Grid, encode
 
 GRIDS = [Grid(16, 2, 10, 4, 200), Grid(8, 4, 12, 4, 64), Grid(1, 4, 15, 8, 8), Grid(3, 2, 24, 3, 11)]
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dofnerf.models.volume.fields.tiny_network import FEATURES, Layers, density_only, perceive
+from dofnerf.models.volume.fields.hash import FEATURES, Layers, density_only, perceive
 
 
 def network(inputs, width, seed=0, dtype=torch.float32):

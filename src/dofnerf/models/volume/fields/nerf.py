@@ -1,7 +1,7 @@
 """The paper's field: a deep network on the sines of the coordinates (Mildenhall et al. 2020).
 
-x = (sin 2^k p, cos 2^k p) for k < `point_octaves`, and p itself; `depth` layers of `width`, x joined again half-way;
-density from the last; colour from its features and the encoded direction through one layer of half the width.
+x = (sin 2^k p, cos 2^k p) for k < `point_octaves`, and p itself; `depth` layers of `width`, with x concatenated again
+half-way; density from the last; colour from its features and the encoded direction by one layer of half the width.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from dofnerf.models.volume.fields.base import FieldKind, VolumetricField, bright, positive
+from dofnerf.models.volume.fields import FieldKind, VolumetricField, bright, positive
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,14 @@ class NerfField(VolumetricField):
         super().__init__()
         self.config = config
         width, inputs = config.width, 3 + 6 * config.point_octaves
-        self.skip = (
-            config.depth // 2 + 1
-        )  # the paper's fifth layer of eight is the first to see x again, as layer index 5
+        self.skip = config.depth // 2 + 1  # index of the layer that gets x again: 5 of the paper's eight
         layers = [nn.Linear(inputs, width)]
         for i in range(1, config.depth):
             layers.append(nn.Linear(width + (inputs if i == self.skip else 0), width))
         self.layers = nn.ModuleList(layers)
         self.to_density = nn.Linear(width, 1)
         self.to_feature = nn.Linear(width, width)
-        # One layer on (feature, direction), written as a sum so that a ray's direction is multiplied once, not once a
-        # sample.
+        # One layer on (feature, direction), as a sum: the direction is then multiplied once per ray, not per sample.
         self.mix_feature = nn.Linear(width, width // 2)
         self.mix_direction = nn.Linear(3 + 6 * config.direction_octaves, width // 2, bias=False)
         self.to_colour = nn.Linear(width // 2, 3)

@@ -2,13 +2,21 @@
 
 from dofnerf.models.volume.rays.batches import Patch, Pixels, complete_pixels, patch_places, random_patch, random_pixels
 from dofnerf.models.volume.rays.cameras import CameraStack, Rays, camera_rays, pixel_centres, pixel_rays, stack_cameras
-from dofnerf.models.volume.rays.guided import guided
 from dofnerf.models.volume.rays.lens import lens_rays
-from dofnerf.models.volume.rays.samples import Samples, importance, merge, samples_between, stratified
+from dofnerf.models.volume.rays.samples import (
+    DensityGrid,
+    Samples,
+    guided,
+    importance,
+    merge,
+    samples_between,
+    stratified,
+)
 from dofnerf.models.volume.rays.space import Space, choose_space
 
 __all__ = [
     "CameraStack",
+    "DensityGrid",
     "Patch",
     "Pixels",
     "Rays",

@@ -1,4 +1,4 @@
-"""Guided samples in numba: the twin of guided.py. A job owns a band of rays."""
+"""`samples.guided` in numba, a ray at a time, without intermediate arrays. A job owns a range of rays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dofnerf.optics.kernels import compiled, run_jobs
 
 
 def guide(rays: Rays, space: Space, grid: Tensor, targets: Tensor, steps: int, spread: float) -> Tensor:
-    """As `guided`, with the heights `targets` (…, count + 1) at which the cumulative distribution is inverted."""
+    """As `samples.guided`."""
     edges = torch.linspace(0, 1, steps + 1)
     ends = space.depth_of(edges)
     middle = space.depth_of((edges[1:] + edges[:-1]) / 2).numpy()
@@ -22,25 +22,21 @@ def guide(rays: Rays, space: Space, grid: Tensor, targets: Tensor, steps: int, s
     count = targets.shape[-1]
     box = np.array([*space.low, *space.high], dtype=np.float32)
     frame = np.array(space.frame, dtype=np.float32)
-    arrays = (_rows(rays.origins, 3), _rows(rays.directions, 3), _rows(targets, count))
     if out.numel():
-        where = (space.kind == "forward", frame, box, grid.numpy())
-        run_jobs(
-            guide_rays,
-            out.numel() // count,
-            (*arrays, *where, middle, length, np.float32(spread), out.view(-1, count).numpy()),
-        )
+        arrays = (_rows(rays.origins, 3), _rows(rays.directions, 3), _rows(targets, count))
+        where = (space.kind == "forward", frame, box, grid.numpy(), middle, length, np.float32(spread))
+        run_jobs(_guide_rays, out.numel() // count, (*arrays, *where, out.view(-1, count).numpy()))
     return out
 
 
 def _rows(tensor: Tensor, width: int) -> np.ndarray:
-    """(…, width) → (R, width), always contiguous: numba compiles once for each layout that it meets."""
+    """(…, width) → (R, width), contiguous: numba compiles once per layout."""
     return tensor.detach().reshape(-1, width).contiguous().numpy()
 
 
 @compiled
-def guide_rays(first, last, origins, directions, targets, forward, frame, box, grid, middle, length, spread, out):  # noqa: PLR0913, PLR0917
-    """Edges `out` (R, M) of rays [first, last); see `guide`. `box` is low and high, `frame` (3, 4) world → local."""
+def _guide_rays(first, last, origins, directions, targets, forward, frame, box, grid, middle, length, spread, out):  # noqa: PLR0913, PLR0917
+    """Edges `out` (R, M) of rays [first, last). `box` is the space's low and high, `frame` (3, 4) world → local."""
     steps, side = len(middle), grid.shape[0]
     weight = np.empty(steps + 2, np.float32)
     heights = np.empty(steps + 1, np.float32)
@@ -77,7 +73,7 @@ def guide_rays(first, last, origins, directions, targets, forward, frame, box, g
             passed = np.exp(-grid[u, v, w] * length[i] * norm)
             weight[i + 1] = light * (one - passed)
             light *= passed
-        # Widen, and add up.
+        # Widen to the neighbours; cumulative sum.
         total = np.float32(0)
         before = max(weight[0], weight[1])
         heights[0] = np.float32(0)
@@ -88,7 +84,7 @@ def guide_rays(first, last, origins, directions, targets, forward, frame, box, g
             before = after
         anywhere = spread / np.float32(steps) * max(total, np.float32(LEAST))
         scale = one / (total + anywhere * np.float32(steps))
-        # Invert: targets rise, so one pass does.
+        # Invert; targets ascend, so one pass suffices.
         right = 1
         for j in range(targets.shape[1]):
             t = targets[ray, j]

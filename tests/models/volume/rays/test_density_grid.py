@@ -2,7 +2,7 @@
 
 import torch
 
-from dofnerf.models.volume.fields.density_grid import KEEP, DensityGrid
+from dofnerf.models.volume.rays.samples import KEEP, DensityGrid
 
 
 def test_refresh_sees_every_cell():
