@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 from dofnerf import scenes
-from dofnerf.evaluate.quality import held_out_psnr, lens_off
+from dofnerf.evaluate.scores import held_out_psnr, lens_error
 from dofnerf.lab.bench.cell import validation
-from dofnerf.lab.bench.choice import changed
+from dofnerf.lab.bench.experiment import changed
 from dofnerf.lab.bench.experiments.design import choices_of
 from dofnerf.train import preset, shortened, train
 
@@ -38,7 +38,7 @@ def main() -> None:
         if given.only in name:
             begun = time.process_time()
             run = train(scene, changed(config, changes))
-            wide, focus = lens_off(run, scene)
+            wide, focus = lens_error(run, scene)
             numbers = f"{held_out_psnr(run, scene):.2f} | {100 * wide:.1f} % | {100 * focus:.1f} %"
             print(f"| {name} | {numbers} | {time.process_time() - begun:.0f} |", flush=True)
 

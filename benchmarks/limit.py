@@ -33,7 +33,7 @@ from torch import Tensor
 
 from dofnerf import scenes
 from dofnerf.camera import Camera
-from dofnerf.evaluate.quality import held_out_psnr, sharp_view
+from dofnerf.evaluate.scores import held_out_psnr, sharp_view
 from dofnerf.models import method
 from dofnerf.models.splat.model import begin_splats
 from dofnerf.models.splat.training import SplatConfig, price_of_edges

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import dofnerf
 from dofnerf import scenes
-from dofnerf.evaluate.quality import held_out_psnr, largest_blur, lens_off
+from dofnerf.evaluate.scores import held_out_psnr, largest_blur, lens_error
 from dofnerf.lab.bench.cell import validation
-from dofnerf.lab.bench.choice import changed
+from dofnerf.lab.bench.experiment import changed
 from dofnerf.train import KeepConfig, pinhole_twin, preset, sharp_oracle, shortened, train
 
 
@@ -77,7 +77,7 @@ def main() -> None:
                 f"          largest blur that the lens claims: {blur[len(blur) // 2]:.2f} px (median), {blur[-1]:.2f} px (most)"
             )
         elif run.has_lens:
-            wide, deep = (100 * off for off in lens_off(run, scene))
+            wide, deep = (100 * off for off in lens_error(run, scene))
             print(f"          lens off by {wide:.1f} % of the aperture, {deep:.1f} % of the focus range (means)")
     if len(found) == 3:
         share = (found["ours"] - found["pinhole"]) / (found["oracle"] - found["pinhole"])

@@ -23,7 +23,7 @@ from scipy.ndimage import uniform_filter
 
 from dofnerf import scenes
 from dofnerf.evaluate.metrics import psnr
-from dofnerf.evaluate.quality import learned_lenses
+from dofnerf.evaluate.scores import learned_lenses
 from dofnerf.files import write_image
 from dofnerf.train import Run
 

@@ -162,7 +162,7 @@ def worked_for() -> float:
 
 def trained(scene: Scene, ways: dict[str, bool], share: float) -> float:
     """PSNR of the photos held out from the training ones, after `share` of the steps of the preset fast."""
-    from dofnerf.evaluate.quality import held_out_psnr
+    from dofnerf.evaluate.scores import held_out_psnr
     from dofnerf.lab.bench.cell import validation
     from dofnerf.train import preset, shortened, train
 

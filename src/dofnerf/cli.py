@@ -64,11 +64,11 @@ VERBS = {
     "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig"),
     "view": Verb("A run in the browser: orbit, click to focus, turn the lens.", "dofnerf.studio.view", "ViewConfig"),
     "export": Verb("A page to refocus, layers, points or cameras of a run.", "dofnerf.studio.export", "ExportConfig"),
-    "eval": Verb("Say how good a run is: PSNR, SSIM, LPIPS, the lens.", "dofnerf.evaluate.command", "EvalConfig"),
-    "bench": Verb("Run one of the paper's experiments.", "dofnerf.lab.bench.command", "BenchConfig"),
-    "report": Verb("Make a page about a run or an experiment.", "dofnerf.evaluate.report.command", "ReportConfig"),
+    "eval": Verb("Say how good a run is: PSNR, SSIM, LPIPS, the lens.", "dofnerf.evaluate.eval", "EvalConfig"),
+    "bench": Verb("Run one of the paper's experiments.", "dofnerf.lab.bench.run", "BenchConfig"),
+    "report": Verb("Make a page about a run or an experiment.", "dofnerf.lab.report", "ReportConfig"),
     "synth lens": Verb(
-        "Photograph a built-in place through a true thin lens.", "dofnerf.lab.synth.lens_command", "LensCommandConfig"
+        "Photograph a built-in place through a true thin lens.", "dofnerf.lab.synth.lens", "LensCommandConfig"
     ),
     "synth blur": Verb("Blur sharp photos by their depth: the paper's recipe.", "dofnerf.lab.synth.blur", "BlurConfig"),
     "synth lightfield": Verb(

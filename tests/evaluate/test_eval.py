@@ -13,8 +13,7 @@ from skimage.metrics import peak_signal_noise_ratio
 
 from dofnerf import scenes
 from dofnerf.cli import main
-from dofnerf.evaluate.regions import in_focus
-from dofnerf.evaluate.scores import score, score_lens, score_view
+from dofnerf.evaluate.scores import in_focus, score, score_lens, score_view
 from dofnerf.evaluate.trained import open_trained
 from dofnerf.scenes import Lens
 from dofnerf.train import Run
@@ -181,7 +180,7 @@ def test_a_broken_render_is_named(trained):
     run, scene = open_trained(trained / "ours")
     shown = run.render(scene.camera(3))
     shown.image[5, 6, 0] = float("nan")
-    with pytest.raises(ValueError, match=f"{scene.frames[3].name}: its render holds values that are no numbers"):
+    with pytest.raises(ValueError, match=f"{scene.frames[3].name}: its render holds NaN or infinity"):
         score_view(run, scene, 3, "none", shown=shown)
 
 

@@ -11,10 +11,11 @@ import pytest
 from PIL import Image
 
 from dofnerf.cli import main
+from dofnerf.evaluate.charts import PhotoLenses, curve_chart, lens_charts
 from dofnerf.evaluate.comparison import Box, error_map, telling_box
-from dofnerf.evaluate.report.charts import Axis, Series, chart, round_ticks
 from dofnerf.evaluate.report.run_page import write_run_page
 from dofnerf.evaluate.trained import open_trained
+from dofnerf.scenes import Lens
 
 SIZES = {"phone": (390, 844), "desk": (1280, 900)}
 
@@ -123,7 +124,7 @@ def test_without_reference_without_held_out_views_without_a_lens(trained, tmp_pa
     plain = replace(scene, frames=tuple(replace(frame, sharp=None, lens=None) for frame in scene.frames), test=())
     assert write_run_page(tmp_path / "page.html", run, plain, "none") is None
     words = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "no reference" in words and "without a lens" in words and "--hold-every" in words
+    assert "no reference" in words and "without a lens model" in words and "--hold-every" in words
     held = write_run_page(tmp_path / "page.html", run, replace(plain, test=(3,)), "none")
     assert held.mean["psnr"] == "no reference"
     assert "<td>no reference</td>" in (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -164,14 +165,25 @@ def test_the_box_is_where_pictures_differ_most():
     assert telling_box(image, truth) == Box(31, 22, 46, 32)
 
 
-def test_a_chart_places_its_points():
-    ticks = round_ticks(0, 97)
-    assert ticks == [0, 20, 40, 60, 80]
-    series = Series("s", [(0, 1, "a"), (10, 10, "b")], "red")
-    svg = chart("t", Axis("x", 0, 10, [0, 10]), Axis("y", 1, 100, [1, 10, 100], True), [series])
-    (x0, y0), (x1, y1) = (
-        tuple(map(float, found)) for found in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="3.4"', svg)
-    )
-    top, bottom = 40, 280 - 42
-    assert (x0, y0) == (50, bottom)
-    assert (x1, y1) == (440 - 12, (top + bottom) / 2)
+def drawn(svg, name):
+    """(x, y) of the points with a tooltip that ends in `name`."""
+    found = re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*><title>([^<]*)</title>', svg)
+    return [(float(x), float(y)) for x, y, tip in found if tip.endswith(name)]
+
+
+def test_charts_place_their_points():
+    names = tuple(f"<{i}>.jpg" for i in range(3))
+    found = tuple(Lens(aperture, focus) for aperture, focus in ((2.0, 2.0), (4.0, 4.0), (6.0, 8.0)))
+    lenses = PhotoLenses((0, 1, 2), names, found, (Lens(3.0, 4.0), Lens(3.0, 4.0), Lens(0.0, 1.0)), None, 1.0, 16.0)
+    aperture, focus = lens_charts(lenses)
+    (two,), (four,), (six,), (true, _) = (drawn(aperture, f": {value}") for value in (2, 4, 6, 3))
+    assert four[0] - two[0] == pytest.approx(six[0] - four[0], abs=1e-4) and true[0] == two[0]
+    assert four[1] - two[1] == pytest.approx(six[1] - four[1], abs=1e-4) and six[1] < two[1]
+    assert true[1] == pytest.approx((two[1] + four[1]) / 2, abs=1e-4)
+    ((_, y2),), ((_, y8),) = (drawn(focus, f": {value}") for value in (2, 8))
+    assert [y for _, y in drawn(focus, ": 4")] == pytest.approx([(y2 + y8) / 2] * 3, abs=1e-4)  # logarithmic
+    assert not drawn(focus, ": 1")  # a closed lens has no focus
+    assert "&lt;0&gt;.jpg: 2" in aperture and "<0>" not in aperture
+    for svg in (aperture, focus, curve_chart({0: (20.0, "a"), 5: (21.0, "b")})):
+        assert svg.startswith("<svg") and "var(--ink)" in svg and "#333333" not in svg
+        assert len(svg) < 40_000 and "system-ui" in svg

@@ -13,7 +13,7 @@ from PIL import Image
 from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.evaluate.comparison import zoomed
-from dofnerf.evaluate.quality import LensOff
+from dofnerf.evaluate.scores import LensError
 from dofnerf.studio import demo, demo_pictures
 from dofnerf.train import Run
 
@@ -102,7 +102,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path, capsys):
 def test_with_the_oracle_the_table_has_the_share_of_the_gap(made):
     run = Run.load(made / "pinhole")
     results = {key: demo.Result(key, run, psnr) for key, psnr in (("pinhole", 22.0), ("ours", 25.0), ("oracle", 26.0))}
-    words = demo.table(results, LensOff(0.031, 0.02), views=3)
+    words = demo.table(results, LensError(0.031, 0.02), views=3)
     assert "closes | 0.75 |" in words
     assert "3.1 %" in words and "2.0 %" in words
 

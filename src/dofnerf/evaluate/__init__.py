@@ -1,2 +1,1 @@
-"""How good a run is: figures (`dofnerf eval`), the paper's experiments (`dofnerf bench`), a page to see (`dofnerf
-report`)."""
+"""How good a run is: metrics, scores (`dofnerf eval`) and a page about a run (`dofnerf report`)."""

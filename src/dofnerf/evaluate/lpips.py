@@ -1,19 +1,21 @@
-"""LPIPS v0.1 with AlexNet (Zhang et al. 2018): how different two pictures look, by a network's layers; 0 is the same.
+"""LPIPS v0.1 with AlexNet (Zhang et al. 2018): the perceptual distance of two pictures; 0 is the same.
 
 The trunk is AlexNet's five convolutions; after each, features of unit length are compared, channels weighted by a
-learned head. Weights are not part of the package: `find_weights` takes a file, or what the torch hub keeps, or fetches
-that.
+learned head. The weights are not part of the package: they come from a file, from the torch hub's cache, or are
+downloaded into that.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+import tyro
 from torch import Tensor
 from torch.nn import functional
 
@@ -29,7 +31,7 @@ _TORCHVISION = (0, 3, 6, 8, 10)  # the convolutions' numbers in its `features`
 
 
 class NoWeights(ValueError):
-    """LPIPS cannot be had; the message says why, and what to do."""
+    """LPIPS is not available; the message says why, and what to do."""
 
 
 class Lpips:
@@ -60,6 +62,34 @@ class Lpips:
         return total
 
 
+@dataclass(frozen=True)
+class LpipsConfig:
+    """Where LPIPS has its weights from. Without them, its column says so."""
+
+    lpips_weights: Annotated[
+        Path | None, tyro.conf.arg(help_behavior_hint="(default: $DOFNERF_LPIPS, or the torch hub's)")
+    ] = None
+    """An .npz with the weights of AlexNet and of the heads."""
+    lpips_fetch: bool = False
+    """Download the weights into the torch hub's cache if they are not there (245 MB)."""
+
+    def resolved(self) -> LpipsConfig:
+        """The same for processes with another working directory: a file that can be read, by its absolute path."""
+        file = self.lpips_weights or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
+        if isinstance(self.find(), str) or file is None:
+            return self
+        return LpipsConfig(file.resolve(), self.lpips_fetch)
+
+    def find(self) -> Callable[[np.ndarray, np.ndarray], float] | str:
+        """LPIPS, or why it is not available; a file that was named and cannot be used is an error."""
+        try:
+            return find_weights(self.lpips_weights, self.lpips_fetch)
+        except NoWeights as reason:
+            if self.lpips_weights is not None:
+                raise
+            return str(reason)
+
+
 def find_weights(file: Path | None = None, fetch: bool = False) -> Lpips:
     """From `file`, else the file that the environment variable DOFNERF_LPIPS names, else the torch hub's cache; with
     `fetch`, what that lacks is downloaded into it (245 MB). NoWeights if there are none."""
@@ -84,16 +114,14 @@ def from_file(path: Path) -> Lpips:
     NetLinLayer_N/Conv_0/kernel."""
     try:
         with np.load(path, allow_pickle=False) as found:
-            kernels = [
-                torch.from_numpy(found[f"AlexNet_0/Conv_{i}/kernel"]).permute(3, 2, 0, 1).contiguous() for i in range(5)
-            ]
+            kernels = [torch.from_numpy(found[f"AlexNet_0/Conv_{i}/kernel"]) for i in range(5)]
+            kernels = [kernel.permute(3, 2, 0, 1).contiguous() for kernel in kernels]
             biases = [torch.from_numpy(found[f"AlexNet_0/Conv_{i}/bias"]) for i in range(5)]
             heads = [torch.from_numpy(found[f"NetLinLayer_{i}/Conv_0/kernel"]).reshape(-1) for i in range(5)]
     except FileNotFoundError:
         raise NoWeights(f"{path}: there is no such file of LPIPS weights") from None
     except Exception as error:
-        line = " ".join(str(error).split())[:120] or type(error).__name__
-        raise NoWeights(f"{path}: not an .npz with the weights of LPIPS-AlexNet ({line})") from None
+        raise NoWeights(f"{path}: not an .npz with the weights of LPIPS-AlexNet ({_line(error)})") from None
     return Lpips(kernels, biases, heads, str(path))
 
 
@@ -114,8 +142,7 @@ def _load(path: Path) -> Mapping[str, Any]:
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)  # tensors and nothing that could run
     except Exception as error:
-        line = " ".join(str(error).split())[:120] or type(error).__name__
-        raise NoWeights(f"{path}: damaged, remove it ({line})") from None
+        raise NoWeights(f"{path}: damaged, remove it ({_line(error)})") from None
     if not isinstance(found, Mapping):
         raise NoWeights(f"{path}: holds no named tensors")
     return found
@@ -128,5 +155,8 @@ def _fetch(url: str, path: Path) -> None:
     try:
         torch.hub.download_url_to_file(url, str(path), hash_prefix=digest, progress=False)
     except Exception as error:
-        line = " ".join(str(error).split())[:120] or type(error).__name__
-        raise NoWeights(f"{url}: cannot be fetched ({line})") from None
+        raise NoWeights(f"{url}: cannot be fetched ({_line(error)})") from None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:120] or type(error).__name__

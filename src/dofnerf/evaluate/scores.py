@@ -1,4 +1,4 @@
-"""All the figures of a run: each held-out view's, their means, and how far each photo's lens is from the true one.
+"""The scores of a run: each held-out view, their means, and the error of each photo's lens.
 
 A score is a number, or the words that say why there is none.
 """
@@ -9,14 +9,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from dofnerf.evaluate import lpips, metrics
-from dofnerf.evaluate.quality import largest_blur, learned_lenses
-from dofnerf.evaluate.regions import in_focus
 from dofnerf.models import View
+from dofnerf.optics.lens import Lens, inverse
 from dofnerf.scenes import Scene
 from dofnerf.train import Run
 
@@ -25,12 +24,13 @@ Reference = Literal["sharp", "photo"]
 Perceptual = Callable[[np.ndarray, np.ndarray], float]
 NO_REFERENCE, NO_LENS, NOWHERE, SMALL = "no reference", "no lens", "nowhere", "too small"
 NO_WEIGHTS = "no weights"  # of LPIPS
+IN_FOCUS = 1.0  # pixels: the largest blur radius that counts as in focus
 
 
 @dataclass(frozen=True)
 class ViewScores:
-    """One held-out view, rendered with aperture 0. `in_focus` is the share of its photo that is in focus, and the other
-    pairs are the scores of what is and of what is not; `focus_by` says by which lens and depth."""
+    """One held-out view, rendered with aperture 0. `in_focus` is the share of its photo that is in focus; the scores
+    that follow are those of the pixels in focus and out of focus; `focus_by` names the lens and depth used for that."""
 
     view: int
     name: str
@@ -50,9 +50,8 @@ METRICS = tuple(f.name for f in fields(ViewScores) if f.name not in ("view", "na
 
 @dataclass(frozen=True)
 class LensScores:
-    """Errors of the lenses of `photos` photos whose true lens is known and open: `aperture` relative to the true one,
-    `focus` in disparity relative to the scene's range of it, `focus_blur` the same in pixels of blur; means and
-    medians."""
+    """Errors over `photos` photos whose true lens is known and open, means and medians: `aperture` relative to the true
+    one, `focus` in disparity relative to the scene's range, `focus_blur` the same in pixels of blur radius."""
 
     photos: int
     aperture: float
@@ -65,8 +64,8 @@ class LensScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """A run's. `lens` are words if the truth is not known; `largest_blur` is the median and the most of what the lens
-    claims of the points that photos see, in pixels, or words."""
+    """Scores of a run. `lens` is words if there is no true lens to compare with. `largest_blur`: the largest blur radius
+    in pixels that a photo's lens gives to a sparse point it sees, median and maximum over photos, or words."""
 
     views: tuple[ViewScores, ...]
     mean: dict[str, Score]
@@ -80,26 +79,25 @@ class Scores:
 
 
 def score(run: Run, scene: Scene, perceptual: Perceptual | str, reference: Reference = "sharp") -> Scores:
-    """Compare every held-out view with its all-in-focus photo (or the photo itself). `perceptual` is LPIPS, or why
-    not."""
+    """Compare every held-out view with its all-in-focus photo, or with the photo itself. `perceptual` is LPIPS, or the
+    reason why it is not available."""
     if not scene.test:
         raise ValueError(
             f"{scene.name}: no view is held out, so there is nothing to compare; train with --hold-every 9"
         )
-    views = tuple(score_view(run, scene, i, perceptual, reference) for i in scene.test)
-    return gather(run, scene, views, perceptual)
+    return gather(run, scene, tuple(score_view(run, scene, i, perceptual, reference) for i in scene.test), perceptual)
 
 
 def gather(run: Run, scene: Scene, views: tuple[ViewScores, ...], perceptual: Perceptual | str) -> Scores:
-    """A run's scores from those of its views."""
+    """The scores of a run from those of its views."""
     notes = [f"lpips: {perceptual}"] if isinstance(perceptual, str) else []
     if any(view.psnr == NO_REFERENCE for view in views):
         notes.append(
             "no reference: the scene has no all-in-focus photos of these views; --reference photo takes the photos"
         )
     blur = largest_blur(run, scene)
-    claimed = (median(blur), max(blur)) if blur else "no lens" if not run.has_lens else "no sparse points"
-    return Scores(views, means(views), score_lens(run, scene), claimed, tuple(notes))
+    largest = (median(blur), max(blur)) if blur else "no lens" if not run.has_lens else "no sparse points"
+    return Scores(views, means(views), score_lens(run, scene), largest, tuple(notes))
 
 
 def score_view(
@@ -110,12 +108,10 @@ def score_view(
     reference: Reference = "sharp",
     shown: View | None = None,
 ) -> ViewScores:
-    """One view, rendered here if it is not `shown` already."""
+    """View `i`; `shown` is its render with aperture 0, if there is one already."""
     shown = shown or run.render(scene.camera(i))
     if not bool(shown.image.isfinite().all()):
-        raise ValueError(
-            f"{scene.frames[i].name}: its render holds values that are no numbers; the run is broken, train again"
-        )
+        raise ValueError(f"{scene.frames[i].name}: its render holds NaN or infinity; the run is broken, train again")
     image, disparity = shown.image.clamp(0, 1).cpu().numpy(), shown.disparity.cpu().numpy()
     truth = scene.sharp(i) if reference == "sharp" else scene.photo(i)
     found: dict[str, Score] = dict.fromkeys(METRICS, NO_REFERENCE)
@@ -126,14 +122,14 @@ def score_view(
         small = min(image.shape[:2]) < lpips.SMALLEST
         found["lpips"] = NO_WEIGHTS if isinstance(perceptual, str) else SMALL if small else perceptual(image, truth)
         for where, mask in (("in_focus", focus and focus.mask), ("out_of_focus", focus and ~focus.mask)):
-            found[f"psnr_{where}"] = NO_LENS if mask is None else _number(metrics.psnr(image, truth, mask), NOWHERE)
+            found[f"psnr_{where}"] = NO_LENS if mask is None else _number(metrics.psnr(image, truth, mask))
             found[f"ssim_{where}"] = NO_LENS if mask is None else _ssim(image, truth, mask)
     by = "" if focus is None else f"{focus.lens}, {focus.depth}"
     return ViewScores(view=i, name=scene.frames[i].name, **found, focus_by=by)
 
 
 def means(views: Sequence[ViewScores]) -> dict[str, Score]:
-    """Of each metric over the views that have it; else why none has."""
+    """Mean of each metric over the views that have it; if none has, the first view's reason."""
     found: dict[str, Score] = {}
     for name in METRICS:
         values = [getattr(view, name) for view in views]
@@ -143,30 +139,108 @@ def means(views: Sequence[ViewScores]) -> dict[str, Score]:
 
 
 def score_lens(run: Run, scene: Scene) -> LensScores | str:
-    """The learned lenses against the true ones, or why not."""
+    """The learned lenses against the true ones, or why there is nothing to compare."""
     if not run.has_lens:
         return "the run has no lens"
     if run.config.steps.photos == "sharp":
         return "trained on all-in-focus photos"
-    wide, deep, blur = [], [], []
+    aperture, focus, blur = [], [], []
     for i, lens in zip(scene.train, learned_lenses(run), strict=True):
         true = scene.lens(i)
         if true is not None and true.aperture > 0:
-            off = abs(lens.focus_disparity - true.focus_disparity)
-            wide.append(abs(lens.aperture / true.aperture - 1))
-            deep.append(off / (1 / scene.near - 1 / scene.far))
-            blur.append(off * true.aperture)
-    if not wide:
+            error = abs(lens.focus_disparity - true.focus_disparity)
+            aperture.append(abs(lens.aperture / true.aperture - 1))
+            focus.append(error / (1 / scene.near - 1 / scene.far))
+            blur.append(error * true.aperture)
+    if not aperture:
         return "the true lens is not known, or closed"
-    errors = (summary(values) for kind in (wide, deep, blur) for values in (kind,) for summary in (np.mean, median))
-    return LensScores(len(wide), *(float(value) for value in errors))
+    return LensScores(
+        len(aperture), *(float(summary(values)) for values in (aperture, focus, blur) for summary in (np.mean, median))
+    )
+
+
+class LensError(NamedTuple):
+    """Means of `LensScores.aperture` and `.focus`; NaN where the true lens is not known."""
+
+    aperture: float
+    focus: float
+
+
+def lens_error(run: Run, scene: Scene) -> LensError:
+    found = score_lens(run, scene)
+    return LensError(math.nan, math.nan) if isinstance(found, str) else LensError(found.aperture, found.focus)
+
+
+def learned_lenses(run: Run) -> list[Lens]:
+    """The lens learned for each training photo, in their order; empty for a run without a lens."""
+    if not run.has_lens:
+        return []
+    pairs = zip(run.lens.aperture.tolist(), run.lens.focus_disparity.tolist(), strict=True)
+    return [Lens(aperture, inverse(disparity)) for aperture, disparity in pairs]
+
+
+def largest_blur(run: Run, scene: Scene) -> list[float]:
+    """For each training photo that sees sparse points, the largest blur radius in pixels that its lens gives to one."""
+    depths = (scene.visible(i).depth for i in scene.train)
+    pairs = zip(learned_lenses(run), depths, strict=False)
+    return [float(np.abs(lens.coc_radius(depth)).max()) for lens, depth in pairs if len(depth)]
+
+
+class Focus(NamedTuple):
+    """`mask` (H, W) of the pixels in focus; `lens` and `depth` say in words whose were used."""
+
+    mask: np.ndarray
+    lens: str
+    depth: str
+
+
+def in_focus(run: Run, scene: Scene, i: int, disparity: np.ndarray) -> Focus | None:
+    """Which pixels of photo `i` are in focus; None if no lens is known.
+
+    Uses the true lens of the photo, else the one learned for the nearest training photo; the true depth, else the run's
+    `disparity` (H, W).
+    """
+    lens, whose = scene.lens(i), "the photo's true lens"
+    if lens is None:
+        lens, whose = _nearest_lens(run, scene, i)
+    if lens is None:
+        return None
+    true = scene.depth(i)
+    depth = 1 / np.maximum(disparity, 1e-9) if true is None else true
+    words = "the run's depth" if true is None else "true depth"
+    return Focus(np.abs(lens.coc_radius(depth)) <= IN_FOCUS, whose, words)
+
+
+def _nearest_lens(run: Run, scene: Scene, i: int) -> tuple[Lens | None, str]:
+    lenses = learned_lenses(run)
+    if not lenses:
+        return None, ""
+    here = scene.camera(i).position
+    nearest = int(np.argmin([np.linalg.norm(scene.camera(k).position - here) for k in scene.train]))
+    return lenses[nearest], f"the lens learned for {scene.frames[scene.train[nearest]].name}"
+
+
+def sharp_view(run: Run, scene: Scene, i: int) -> np.ndarray:
+    """View `i` rendered with aperture 0, (H, W, 3) 0..1."""
+    return run.render(scene.camera(i)).image.clamp(0, 1).cpu().numpy()
+
+
+def held_out_psnr(run: Run, scene: Scene) -> float:
+    """Mean PSNR of the held-out views, rendered with aperture 0."""
+    values = []
+    for i in scene.test:
+        sharp = scene.sharp(i)
+        if sharp is None:
+            raise ValueError(f"{scene.name}: there is no all-in-focus photo of the held-out view {i} to compare with")
+        values.append(metrics.psnr(sharp_view(run, scene, i), sharp))
+    return float(np.mean(values))
 
 
 def _ssim(image: np.ndarray, truth: np.ndarray, mask: np.ndarray | None = None) -> Score:
     if min(image.shape[:2]) < metrics.WINDOW:
         return SMALL
-    return _number(metrics.ssim(image, truth, mask), NOWHERE)
+    return _number(metrics.ssim(image, truth, mask))
 
 
-def _number(value: float, otherwise: str) -> Score:
-    return otherwise if math.isnan(value) else value
+def _number(value: float) -> Score:
+    return NOWHERE if math.isnan(value) else value

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import torch
 
 from dofnerf import scenes
-from dofnerf.evaluate.photo_lenses import lens_plot, photo_lenses
-from dofnerf.evaluate.quality import LensOff, held_out_psnr, lens_off
+from dofnerf.evaluate.charts import lens_plot, photo_lenses
+from dofnerf.evaluate.scores import LensError, held_out_psnr, lens_error
 from dofnerf.files import atomic, write_image, write_video
 from dofnerf.files.outputs import check_folder
 from dofnerf.models.splat.model import SplatModel
@@ -110,7 +110,7 @@ def run(config: DemoConfig) -> list[Path]:
     lenses = photo_lenses(ours, scene)
     assert lenses is not None, "ours has a lens"
     write_image(written[2], lens_plot(lenses, LENS_HEADING, start=False))
-    words = table(results, lens_off(ours, scene), len(scene.test))
+    words = table(results, lens_error(ours, scene), len(scene.test))
     with atomic(written[3]) as temporary:
         temporary.write_text(words, encoding="utf-8")
     print(f"\n{words}")
@@ -150,7 +150,7 @@ def trained(scene: Scene, name: str, training: TrainConfig, folder: Path) -> Res
     return result
 
 
-def table(results: dict[str, Result], off: LensOff, views: int) -> str:
+def table(results: dict[str, Result], off: LensError, views: int) -> str:
     """The figures as Markdown."""
     lines = [f"| sharp render of {views} held-out views against the truth | PSNR | training |", "|---|---|---|"]
     lines += [f"| {r.name} | {r.psnr:.2f} dB | {r.run.learner.standing.seconds:.0f} s |" for r in results.values()]

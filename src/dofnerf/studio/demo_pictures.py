@@ -11,7 +11,7 @@ import numpy as np
 from dofnerf.camera import Camera
 from dofnerf.evaluate.comparison import ZOOM, Box, zoomed
 from dofnerf.evaluate.metrics import psnr
-from dofnerf.evaluate.quality import sharp_view
+from dofnerf.evaluate.scores import sharp_view
 from dofnerf.files import contact_sheet
 from dofnerf.scenes import Scene
 from dofnerf.studio.refocus import sweep_focuses

@@ -21,8 +21,7 @@ import tyro
 from dofnerf import scenes
 from dofnerf.capture import CaptureOptions, capture
 from dofnerf.capture.pipeline import default_out
-from dofnerf.evaluate.report.command import ReportConfig
-from dofnerf.evaluate.report.command import run as write_report
+from dofnerf.evaluate.report.run_page import report_run
 from dofnerf.files import write_json
 from dofnerf.files.outputs import check_folder
 from dofnerf.files.progress import Progress
@@ -99,7 +98,7 @@ def run(config: RunConfig) -> Run:
         f"trained  {out / RUN} in {done.learner.standing.seconds:.0f} s; every photo's lens is in {out / RUN / 'lens.csv'}"
     )
     _say(3, "report")
-    _try("report", lambda: write_report(ReportConfig(out / RUN)))
+    _try("report", lambda: report_run(out / RUN))
     _say(4, "page")
     _try("page", lambda: export(ExportConfig(out / RUN, html=True)))
     print(f"next     dofnerf view {shlex.quote(str(out / RUN))}")

@@ -13,19 +13,18 @@ from tiny_world import config
 
 from dofnerf import scenes
 from dofnerf.cli import main
-from dofnerf.evaluate.command import LpipsConfig
-from dofnerf.evaluate.photo_lenses import lens_plot
-from dofnerf.evaluate.quality import held_out_psnr
-from dofnerf.evaluate.report.run_page import lens_charts
-from dofnerf.lab.bench import choice, engines, paper
-from dofnerf.lab.bench.cell import SceneChoice, scene_files
-from dofnerf.lab.bench.command import BenchConfig, choose
-from dofnerf.lab.bench.conclusions import read_conclusions
+from dofnerf.evaluate.charts import lens_charts, lens_plot
+from dofnerf.evaluate.lpips import LpipsConfig
+from dofnerf.evaluate.scores import held_out_psnr
+from dofnerf.lab.bench import engines, experiment, paper
+from dofnerf.lab.bench.cell import Outcomes, SceneChoice, scene_files
+from dofnerf.lab.bench.experiment import Choice
 from dofnerf.lab.bench.experiments import EXPERIMENTS, design
-from dofnerf.lab.bench.experiments.comparing import same_focus
 from dofnerf.lab.bench.experiments.lens import lenses_of
 from dofnerf.lab.bench.experiments.shallow import gap_share
-from dofnerf.lab.bench.schedule import Outcomes
+from dofnerf.lab.bench.results import read_results
+from dofnerf.lab.bench.run import BenchConfig, choose
+from dofnerf.lab.bench.tables import same_focus
 from dofnerf.train import Run, pinhole_twin
 
 
@@ -36,7 +35,7 @@ def tiny(_preset, field):
 @pytest.fixture(scope="module", autouse=True)
 def tiny_preset():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choice, "preset", tiny)
+        patch.setattr(experiment, "preset", tiny)
         patch.delenv("DOFNERF_LPIPS", raising=False)
         yield
 
@@ -58,25 +57,25 @@ def bench(room, tmp_path_factory):
 
 
 def the_table(folder, number=0) -> list[dict[str, str]]:
-    table = read_conclusions(folder).tables[number]
+    table = read_results(folder).tables[number]
     return [dict(zip(table.head, row, strict=True)) for row in table.rows]
 
 
 def test_the_table_has_our_figures_and_the_papers(bench, room):
     scene = scenes.load(room)
     rows = the_table(bench)
-    assert [row["model"] for row in rows] == ["pinhole twin", "ours", "sharp oracle"]
-    for row, name in zip(rows, ("pinhole-twin", "ours", "sharp-oracle"), strict=True):
+    assert [row["model"] for row in rows] == ["without a lens model", "ours", "trained on sharp photos"]
+    for row, name in zip(rows, ("without-a-lens-model", "ours", "trained-on-sharp-photos"), strict=True):
         run = Run.load(bench / "cells" / "room-blurred" / "hash" / name / "seed-0" / "run")
         assert run.has_lens == (name == "ours")
-        assert run.config.steps.photos == ("sharp" if name == "sharp-oracle" else "given")
+        assert run.config.steps.photos == ("sharp" if name == "trained-on-sharp-photos" else "given")
         assert row["PSNR"] == f"{held_out_psnr(run, scene):.2f}"
         assert row["LPIPS"] == "no weights"
     words = (bench / "results.md").read_text(encoding="utf-8")
     assert "26.67" in words and "29.44" in words and "0.9135" in words and "33.85" in words
     assert the_table(bench, 1)[0]["paper"] == "0.39"  # (29.443 − 26.668) / (33.852 − 26.668)
     assert "--lpips-weights" in words
-    for figure in read_conclusions(bench).figures:
+    for figure in read_results(bench).figures:
         assert (bench / figure.file).is_file() and f"]({figure.file})" in words
 
 
@@ -90,7 +89,7 @@ def test_what_is_done_is_never_done_again(bench, room, monkeypatch, capsys):
     assert main(arguments) == 0
     assert "all done before" in capsys.readouterr().out
     assert before == {path: path.read_bytes() for path in bench.rglob("*.json")}
-    monkeypatch.setattr(choice, "preset", lambda name, field: config((3, 2, 0), field))
+    monkeypatch.setattr(experiment, "preset", lambda name, field: config((3, 2, 0), field))
     assert main(arguments) == 2
     assert "another pinhole_steps (4, now 5)" in capsys.readouterr().err
 
@@ -101,7 +100,7 @@ def test_a_cell_begun_with_other_settings_is_refused_before_others_are_done(benc
     for path in out.rglob("result.json"):
         path.unlink()
     shutil.rmtree(out / "cells" / "room-blurred" / "hash" / "ours")
-    monkeypatch.setattr(choice, "preset", lambda name, field: config((3, 2, 0), field, search=False, refits=()))
+    monkeypatch.setattr(experiment, "preset", lambda name, field: config((3, 2, 0), field, search=False, refits=()))
     assert main(["bench", "shallow", "--scenes", str(room), "--field", "hash", "--out", str(out)]) == 2
     assert "was begun with another pinhole_steps (4, now 5); give another --out" in capsys.readouterr().err
     assert not list(out.rglob("result.json"))
@@ -150,7 +149,7 @@ def test_a_stopped_experiment_goes_on_with_what_is_missing(bench, room, tmp_path
 def test_every_experiment_comes_to_its_end(name, flags, lines, room, tmp_path, capsys):
     arguments = ["bench", name, "--scenes", str(room), "--field", "hash", "--out", str(tmp_path / name), *flags]
     assert main(arguments) == 0, capsys.readouterr().err
-    found = read_conclusions(tmp_path / name)
+    found = read_results(tmp_path / name)
     assert len(found.tables[0].rows) == lines
     assert not any("not done" in cell for table in found.tables for row in table.rows for cell in row)
     assert name == "cost" or found.figures
@@ -173,16 +172,16 @@ def test_every_experiment_comes_to_its_end(name, flags, lines, room, tmp_path, c
 
 def test_the_ablation_freezes_what_it_says(room):
     chosen = SceneChoice(str(room))
-    plan = EXPERIMENTS["ablation"].plan(choice.Choice((chosen,), {chosen: scenes.load(room)}, ("hash",)))
+    plan = EXPERIMENTS["ablation"].plan(Choice((chosen,), {chosen: scenes.load(room)}, ("hash",)))
     switches = [(c.config.lens.learn_aperture, c.config.lens.learn_focus) for c in plan[1:]]
     assert switches == [(True, False), (False, True), (True, True)]
     assert plan[0].config == pinhole_twin(plan[3].config)
 
 
 def test_design_changes_one_thing_at_a_time_and_leaves_held_out_views_alone(room, monkeypatch):
-    monkeypatch.setattr(choice, "preset", lambda name, field: config((2, 2, 0), field))
+    monkeypatch.setattr(experiment, "preset", lambda name, field: config((2, 2, 0), field))
     chosen = SceneChoice(str(room))
-    plan = EXPERIMENTS["design"].plan(choice.Choice((chosen,), {chosen: scenes.load(room)}, ("hash",)))
+    plan = EXPERIMENTS["design"].plan(Choice((chosen,), {chosen: scenes.load(room)}, ("hash",)))
     assert len({json.dumps(cell.plain()["config"], sort_keys=True) for cell in plan}) == len(plan) == 13
     scene, whole = plan[0].scene.load(), scenes.load(room)
     assert set(scene.test) <= set(whole.train) and not set(scene.train) & (set(whole.test) | set(scene.test))
@@ -192,12 +191,10 @@ def test_design_changes_one_thing_at_a_time_and_leaves_held_out_views_alone(room
 
 def test_several_seeds_and_fields_are_cells_of_their_own(room):
     chosen = SceneChoice(str(room))
-    plan = EXPERIMENTS["shallow"].plan(
-        choice.Choice((chosen,), {chosen: scenes.load(room)}, ("hash", "nerf"), seeds=(1, 2))
-    )
+    plan = EXPERIMENTS["shallow"].plan(Choice((chosen,), {chosen: scenes.load(room)}, ("hash", "nerf"), seeds=(1, 2)))
     assert len({cell.key for cell in plan}) == len(plan) == 12
     assert {cell.config.seed for cell in plan} == {1, 2}
-    alone = EXPERIMENTS["shallow"].plan(choice.Choice((chosen,), {chosen: scenes.load(room)}, ("hash",), seeds=(2,)))
+    alone = EXPERIMENTS["shallow"].plan(Choice((chosen,), {chosen: scenes.load(room)}, ("hash",), seeds=(2,)))
     assert {cell.key for cell in alone} <= {cell.key for cell in plan}  # another seed makes none of them another cell
 
 
@@ -227,13 +224,13 @@ def test_a_scene_that_was_made_anew_is_another(small_folder, tmp_path):
 
 def test_focus_is_compared_only_where_all_models_have_the_same(room):
     chosen = SceneChoice(str(room))
-    plan = EXPERIMENTS["shallow"].plan(choice.Choice((chosen,), {chosen: scenes.load(room)}, ("hash",)))
+    plan = EXPERIMENTS["shallow"].plan(Choice((chosen,), {chosen: scenes.load(room)}, ("hash",)))
 
     def done(*lenses):
-        return Outcomes({cell.key: {"views": [{"focus_by": by}]} for cell, by in zip(plan, lenses, strict=True)})
+        return Outcomes(plan, {cell.key: {"views": [{"focus_by": by}]} for cell, by in zip(plan, lenses, strict=True)})
 
-    assert same_focus(plan, done("true", "true", "true"), "room-blurred")
-    assert not same_focus(plan, done("true", "true", "learned"), "room-blurred")
+    assert same_focus(done("true", "true", "true"), "room-blurred")
+    assert not same_focus(done("true", "true", "learned"), "room-blurred")
 
 
 def test_the_papers_means_are_those_that_it_reports():
@@ -268,7 +265,7 @@ def test_a_cell_that_fails_leaves_the_others_done(small_folder, tmp_path, capsys
     message = capsys.readouterr().err
     assert message.count("\n") == 1 and "1 of 3 cells failed" in message and "all-in-focus" in message
     assert [row["PSNR"] for row in the_table(out)] == ["no reference", "no reference", "not done"]
-    assert "sharp-oracle" in (out / "results.md").read_text(encoding="utf-8")
+    assert "trained-on-sharp-photos" in (out / "results.md").read_text(encoding="utf-8")
     assert main(["bench", "sharp", "--scenes", str(plain), "--field", "hash", "--out", str(tmp_path / "sharp")]) == 0
 
 
@@ -316,7 +313,7 @@ def test_the_page_of_an_experiment(bench, browser, tmp_path):
 def test_a_page_of_an_experiment_that_is_not_at_its_end(tmp_path, capsys):
     (tmp_path / "cells").mkdir()
     assert main(["report", str(tmp_path)]) == 2
-    assert "not come to its end" in capsys.readouterr().err
+    assert "not finished" in capsys.readouterr().err
     (tmp_path / "results.json").write_text('{"experiment": 3}')
     assert main(["report", str(tmp_path)]) == 2
     assert "results.json" in capsys.readouterr().err

@@ -12,12 +12,11 @@ import pytest
 from tiny_world import config
 
 from dofnerf.cli import main
-from dofnerf.evaluate.command import LpipsConfig
-from dofnerf.lab.bench import choice, engines, schedule
-from dofnerf.lab.bench.cell import Cell, SceneChoice, read_findings, write_findings
-from dofnerf.lab.bench.conclusions import read_conclusions
-from dofnerf.lab.bench.estimate import in_words, seconds_of, slowness
-from dofnerf.lab.bench.schedule import Outcomes, work_off
+from dofnerf.evaluate.lpips import LpipsConfig
+from dofnerf.lab.bench import engines, experiment, schedule
+from dofnerf.lab.bench.cell import Cell, Outcomes, SceneChoice, read_findings, write_findings
+from dofnerf.lab.bench.results import read_results
+from dofnerf.lab.bench.schedule import in_words, seconds_of, slowness, work_off
 from dofnerf.train import Run
 
 
@@ -95,15 +94,14 @@ class Scripted:
 def test_lost_cells_are_tried_once_more_and_failed_ones_not(cells, tmp_path, capsys):
     pixels = {cell.key: 1000 for cell in cells}
     by = Scripted(tmp_path, {"room/a": [engines.LOST], "room/b": ["no such photo"]})
-    done = work_off(cells, tmp_path, Outcomes(), by, pixels)
+    done = work_off(Outcomes(cells), tmp_path, by, pixels)
     assert set(done.found) == {"room/a", "room/c"} and done.failed == {"room/b": "no such photo"}
     assert by.ended is False
     words = capsys.readouterr().out
     assert "lost     room/a" in words and "failed   room/b: no such photo" in words
     again = work_off(
-        cells,
-        tmp_path,
         schedule.already_done(cells, tmp_path),
+        tmp_path,
         Scripted(tmp_path, {"room/b": [engines.LOST] * 5}),
         pixels,
     )
@@ -113,7 +111,7 @@ def test_lost_cells_are_tried_once_more_and_failed_ones_not(cells, tmp_path, cap
 def test_an_interrupt_ends_the_engine_and_keeps_what_is_done(cells, tmp_path):
     by = Scripted(tmp_path, {"room/b": ["Ctrl-C"]}, slots=1)
     with pytest.raises(KeyboardInterrupt):
-        work_off(cells, tmp_path, Outcomes(), by, {cell.key: 1000 for cell in cells})
+        work_off(Outcomes(cells), tmp_path, by, {cell.key: 1000 for cell in cells})
     assert by.ended is True
     assert set(schedule.already_done(cells, tmp_path).found) == {"room/a"}
 
@@ -129,7 +127,7 @@ def test_a_real_ray_of_two_workers_that_loses_one(small_folder, tmp_path, monkey
         return real(cell, out, lpips, threads)
 
     monkeypatch.setattr(engines, "attempt", sometimes_dies)
-    monkeypatch.setattr(choice, "preset", lambda name, field: config((2, 2, 0), field, search=False, refits=()))
+    monkeypatch.setattr(experiment, "preset", lambda name, field: config((2, 2, 0), field, search=False, refits=()))
     out = tmp_path / "out"
     arguments = [
         "bench",
@@ -149,7 +147,7 @@ def test_a_real_ray_of_two_workers_that_loses_one(small_folder, tmp_path, monkey
     printed = capsys.readouterr().out
     assert "lost     card/hash/ours" in printed
     assert len(re.findall(r"^done ", printed, re.M)) == 3
-    assert not any("not done" in value for row in read_conclusions(out).tables[0].rows for value in row)
+    assert not any("not done" in value for row in read_results(out).tables[0].rows for value in row)
 
 
 def test_a_damaged_result_is_named(cells, tmp_path):

@@ -9,9 +9,8 @@ pytest.importorskip("mitsuba", reason="needs Mitsuba: pip install 'dofnerf[synth
 
 from dofnerf.camera import Camera
 from dofnerf.lab.synth.geometry import Mesh, rectangle, sphere
-from dofnerf.lab.synth.materials import Material, Part
+from dofnerf.lab.synth.layout import Material, Part, look_at
 from dofnerf.lab.synth.raytrace import RayTracer
-from dofnerf.lab.synth.rig import look_at
 
 SIZE = (96, 64)
 BLACK = np.zeros((4, 8, 3))

@@ -11,8 +11,9 @@ import pytest
 
 from dofnerf.camera import Camera
 from dofnerf.files import image_size, read_map
-from dofnerf.lab.synth import LAYOUTS, LensSceneConfig, lens, make_lens_scene
-from dofnerf.lab.synth.layouts import make_layout
+from dofnerf.lab.synth import lens
+from dofnerf.lab.synth.layouts import LAYOUTS, make_layout
+from dofnerf.lab.synth.lens import LensSceneConfig, make_lens_scene
 
 SMALL = LensSceneConfig(views=5, size=(24, 16), samples=1)
 

@@ -1,1 +1,1 @@
-"""One self-contained page about a run or an experiment: `dofnerf report`."""
+"""One self-contained HTML page about a run."""

@@ -1,16 +1,21 @@
-"""A cell: one piece of work on one scene, described by plain values, done once, its findings kept beside its run."""
+"""A cell: one training (or measurement) on one scene, described by plain values. It is done once; its findings are kept
+beside its run."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from dofnerf import scenes
+from dofnerf.evaluate.scores import Score
 from dofnerf.files import write_json
-from dofnerf.lab.synth.folder import fingerprint
+from dofnerf.lab.synth import fingerprint
 from dofnerf.scenes import PACKAGED, Scene
 from dofnerf.scenes.reading import Mix
 from dofnerf.train import TrainConfig
@@ -20,7 +25,9 @@ from dofnerf.train.trainer import difference
 
 CELLS, RESULT, RUN = "cells", "result.json", "run"
 Kind = Literal["train", "volume", "cost"]
-EVERY = 8  # of the training photos, when choices are made
+EVERY = 8  # of the training photos, one is held out for validation
+NOT_DONE = "not done"
+Findings = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class SceneChoice:
     sharp_photos: bool = False
     """Take the photos as all in focus where the scene has no others."""
     validation: bool = False
-    """Hold out some of the training photos, and leave the scene's own held-out ones alone: for making choices."""
+    """Hold out some of the training photos instead of the scene's own held-out views: for choosing settings."""
 
     @property
     def name(self) -> str:
@@ -50,8 +57,7 @@ class SceneChoice:
 
 @dataclass(frozen=True)
 class Cell:
-    """`key` names it and its folder; `tags` are what tables sort it by; `scene_files` changes when the scene is made
-    anew."""
+    """`key` names it and its folder; tables sort by `tags`; `scene_files` changes when the scene's files do."""
 
     key: str
     kind: Kind
@@ -68,12 +74,34 @@ class Cell:
         return json.loads(json.dumps(to_plain(self)))
 
 
-Findings = dict[str, Any]
+@dataclass
+class Outcomes:
+    """Cells, and by their keys what they found, or why they failed."""
+
+    cells: Sequence[Cell]
+    found: dict[str, Findings] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def of(self, **tags: str) -> list[Findings]:
+        """What the cells with these tags found; those that are not done are left out."""
+        chosen = [cell for cell in self.cells if all(cell.tags[name] == value for name, value in tags.items())]
+        return [self.found[cell.key] for cell in chosen if cell.key in self.found]
+
+    def mean(self, metric: str, **tags: str) -> Score:
+        """The mean over seeds of a metric's mean over views; words if there is none."""
+        value = mean_score([found["mean"][metric] for found in self.of(**tags)])
+        return NOT_DONE if value is None else value
+
+
+def mean_score(values: Sequence[Score | None]) -> Score | None:
+    """Mean of the numbers among them; else the first words; else None."""
+    numbers = [value for value in values if isinstance(value, int | float)]
+    words = [value for value in values if isinstance(value, str)]
+    return float(np.mean(numbers)) if numbers else words[0] if words else None
 
 
 def scene_files(scene: Scene, packaged: bool) -> str:
-    """Changes with cameras, views, points and the pictures' files; when a `packaged` one was installed does not
-    count."""
+    """A digest of cameras, views, points and the pictures' files; of a `packaged` scene without the files' dates."""
     digest = hashlib.sha256(fingerprint(scene).encode())
     for frame in scene.frames:
         for source in (frame.photo, frame.sharp):
@@ -85,13 +113,13 @@ def scene_files(scene: Scene, packaged: bool) -> str:
 
 
 def validation(scene: Scene) -> Scene:
-    """The scene with some of its training photos held out, and its own held-out ones gone."""
+    """The scene with one in eight of its training photos held out, and without its own held-out views."""
     held = scene.train[EVERY // 2 :: EVERY] or scene.train[-1:]
     return replace(scene, train=tuple(i for i in scene.train if i not in held), test=held)
 
 
 def read_findings(cell: Cell, out: Path) -> Findings | None:
-    """What the cell found, None if it is still to be done; refuses findings of a cell that was another."""
+    """What the cell found, None if it is not done; refuses findings of a cell with other settings."""
     path = cell.folder(out) / RESULT
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -111,7 +139,7 @@ def read_findings(cell: Cell, out: Path) -> Findings | None:
 
 
 def expect_same_run(cell: Cell, out: Path) -> None:
-    """Refuse a cell whose run was begun with other settings, and could not be gone on with."""
+    """Refuse a cell whose run was begun with other settings and so cannot be resumed."""
     path = cell.folder(out) / RUN / CONFIG
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))["config"]
@@ -123,5 +151,5 @@ def expect_same_run(cell: Cell, out: Path) -> None:
 
 
 def write_findings(cell: Cell, out: Path, findings: Findings) -> None:
-    """Keep them: the cell is done."""
+    """Write result.json: the cell is done."""
     write_json(cell.folder(out) / RESULT, {"cell": cell.plain(), "found": findings})

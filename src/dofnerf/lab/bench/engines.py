@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from dofnerf.evaluate.command import LpipsConfig
+from dofnerf.evaluate.lpips import LpipsConfig
 from dofnerf.lab.bench.cell import Cell
 from dofnerf.lab.bench.work import do_cell
 from dofnerf.plugins import load_plugins

@@ -1,36 +1,41 @@
-"""All cells of an experiment: those that are done stay done, the others go to an engine, a bar tells how far the whole
-is."""
+"""The cells of an experiment: what is done stays done, the rest goes to an engine; how long it will take, and how far it
+is.
+
+Estimates are seconds per step as measured for docs/results.md, with photos of 252×168 and 2304 rays, times how much
+slower this machine is; once cells of the experiment are done, their times tell that.
+"""
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+import torch
 
-from dofnerf.evaluate.command import LpipsConfig
-from dofnerf.lab.bench.cell import Cell, Findings, expect_same_run, read_findings
+from dofnerf.evaluate.lpips import LpipsConfig
+from dofnerf.files.progress import Progress
+from dofnerf.lab.bench.cell import RUN, Cell, Findings, Outcomes, expect_same_run, read_findings
 from dofnerf.lab.bench.engines import LOST, Engine
-from dofnerf.lab.bench.estimate import in_words, seconds_of, slowness, steps_done
 from dofnerf.lab.bench.work import lacks_lpips
+from dofnerf.train.folder import LOG
 
 TRIES = 2  # of a cell whose worker was lost
+SECONDS = {"splat": (0.05, 0.06), "hash": (0.17, 0.16), "nerf": (40.0, 40.0), "dsnerf": (40.0, 40.0)}  # no lens, lens
+BEGIN = {"splat": 15.0}  # seconds: the starting points of splats
+AROUND = 12.0  # seconds: imports, photos, scores
+PIXELS, RAYS = 252 * 168, 2304
+_PROBE = 0.11  # seconds of `probe` on the machine of docs/results.md
 _LOOK = 1.0  # seconds between looks at the logs
-
-
-@dataclass
-class Outcomes:
-    """By the cells' keys: what they found, or why they could not."""
-
-    found: dict[str, Findings] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
+_STEP = re.compile(r"step (\d+) ")
 
 
 def already_done(cells: Sequence[Cell], out: Path, lpips: LpipsConfig | None = None) -> Outcomes:
-    """What earlier runs left; a cell that was begun otherwise is refused before any other is."""
+    """What earlier runs left; a cell that was begun with other settings is refused before any work is done."""
     found = {cell.key: read_findings(cell, out) for cell in cells}
     lacking = [key for key, value in found.items() if value is not None and lacks_lpips(value)]
     if lacking and lpips is not None and not isinstance(lpips.find(), str):
@@ -38,11 +43,12 @@ def already_done(cells: Sequence[Cell], out: Path, lpips: LpipsConfig | None = N
     for cell in cells:
         if found[cell.key] is None:
             expect_same_run(cell, out)
-    return Outcomes({key: value for key, value in found.items() if value is not None})
+    return Outcomes(cells, {key: value for key, value in found.items() if value is not None})
 
 
-def announce(cells: Sequence[Cell], done: Outcomes, pixels: dict[str, int], jobs: int) -> float:
+def announce(done: Outcomes, pixels: dict[str, int], jobs: int) -> float:
     """Say how long it will take, roughly; returns seconds. `pixels` of the photos by the cells' keys."""
+    cells = done.cells
     finished = [(cell, done.found[cell.key], pixels[cell.key]) for cell in cells if cell.key in done.found]
     left = [cell for cell in cells if cell.key not in done.found]
     if not left:
@@ -54,14 +60,13 @@ def announce(cells: Sequence[Cell], done: Outcomes, pixels: dict[str, int], jobs
     return total
 
 
-def work_off(cells: Sequence[Cell], out: Path, done: Outcomes, by: Engine, pixels: dict[str, int]) -> Outcomes:
+def work_off(done: Outcomes, out: Path, by: Engine, pixels: dict[str, int]) -> Outcomes:
     """Do what is left; a cell that fails does not keep the others from being done."""
-    waiting = [cell for cell in cells if cell.key not in done.found]
+    waiting = [cell for cell in done.cells if cell.key not in done.found]
     tries = dict.fromkeys((cell.key for cell in waiting), 0)
-    weights = {cell.key: seconds_of(cell, pixels[cell.key]) for cell in cells}
     running: dict[str, Cell] = {}
     interrupted = True
-    with _Bar(cells, out, done, weights, running) as bar:
+    with _progress(done, out, {cell.key: seconds_of(cell, pixels[cell.key]) for cell in done.cells}, running):
         try:
             while waiting or running:
                 while waiting and len(running) < by.slots:
@@ -74,13 +79,13 @@ def work_off(cells: Sequence[Cell], out: Path, done: Outcomes, by: Engine, pixel
                 found = None if words else read_findings(cell, out)
                 if found is not None:
                     done.found[cell.key] = found
-                    bar.say(f"done     {cell.key}{_figure(found)}")
+                    print(f"done     {cell.key}{_figure(found)}", flush=True)
                 elif words.startswith(LOST) and tries[cell.key] < TRIES:
-                    bar.say(f"lost     {cell.key}: {words}; once more")
+                    print(f"lost     {cell.key}: {words}; once more", flush=True)
                     waiting.append(cell)
                 else:
                     done.failed[cell.key] = words or "it left no findings"
-                    bar.say(f"failed   {cell.key}: {done.failed[cell.key]}")
+                    print(f"failed   {cell.key}: {done.failed[cell.key]}", flush=True)
             interrupted = False
         finally:
             by.end(interrupted)
@@ -92,53 +97,82 @@ def _figure(found: Findings) -> str:
     return f"  PSNR {value:.2f}" if isinstance(value, float) else ""
 
 
-class _Bar:
-    """Seconds of work by the estimate, which steps in the logs turn into shares; drawn if stderr is a terminal."""
+@contextmanager
+def _progress(done: Outcomes, out: Path, weights: dict[str, float], running: dict[str, Cell]) -> Iterator[None]:
+    """A bar of estimated seconds (`weights`); cells that are running count by the steps in their logs."""
+    over = threading.Event()
 
-    def __init__(
-        self, cells: Sequence[Cell], out: Path, done: Outcomes, weights: dict[str, float], running: dict[str, Cell]
-    ) -> None:
-        self.cells, self.out, self.done, self.weights, self.running = cells, out, done, weights, running
-        console = Console(stderr=True)
-        columns = (
-            TextColumn("{task.fields[words]}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeElapsedColumn(),
-        )
-        self.bar = Progress(
-            *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-        )
-        self.task = self.bar.add_task("", total=sum(weights.values()), words="")
-        self.bar.update(self.task, completed=self.complete(), words=self.words())
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self._watch, daemon=True)
+    def update() -> None:
+        ended = [*done.found, *done.failed]
+        now = list(running.values())
+        steps = steps_done(now, out)
+        share = sum(weights[cell.key] * steps.get(cell.key, 0) / cell.config.steps.total for cell in now)
+        bar.update(sum(weights[key] for key in ended) + share, f"{len(ended)} of {len(done.cells)} cells")
 
-    def complete(self) -> float:
-        """Seconds of work that are done."""
-        whole = sum(self.weights[key] for key in [*self.done.found, *self.done.failed])
-        now = list(self.running.values())
-        steps = steps_done(now, self.out)
-        return whole + sum(self.weights[c.key] * steps.get(c.key, 0) / c.config.steps.total for c in now)
+    def watch() -> None:
+        while not over.wait(_LOOK):
+            update()
 
-    def words(self) -> str:
-        return f"{len(self.done.found) + len(self.done.failed)} of {len(self.cells)} cells"
+    with Progress("bench", float(sum(weights.values()))) as bar:
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
-    def say(self, words: str) -> None:
-        self.bar.console.print(words, markup=False, highlight=False) if not self.bar.disable else print(
-            words, flush=True
-        )
 
-    def _watch(self) -> None:
-        while not self.over.wait(_LOOK):
-            self.bar.update(self.task, completed=self.complete(), words=self.words())
+def seconds_of(cell: Cell, pixels: int) -> float:
+    """On the machine of docs/results.md, of a scene whose photos have so many pixels."""
+    steps, field = cell.config.steps, cell.config.field
+    plain, blurred = SECONDS.get(field, SECONDS["hash"])
+    each = pixels / PIXELS if field == "splat" else steps.rays / RAYS
+    has_lens = steps.total > steps.pinhole_steps
+    searches = (1 + len(cell.config.lens.refits)) if cell.config.lens.search and has_lens else 0
+    if cell.kind == "cost":
+        return AROUND + BEGIN.get(field, 0) + 2 * (plain + blurred) * min(100, steps.total)
+    # Splats draw a view for each sub-aperture, and a sharp one.
+    last = plain * (steps.lens_points + 1) if field == "splat" else blurred
+    trained = plain * steps.pinhole_steps + blurred * steps.lens_steps + last * steps.lens_ray_steps
+    return AROUND + BEGIN.get(field, 0) + each * trained + 20.0 * searches
 
-    def __enter__(self) -> _Bar:
-        self.bar.start()
-        self.thread.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.over.set()
-        self.thread.join()
-        self.bar.stop()
+def slowness(done: Sequence[tuple[Cell, Findings, int]]) -> float:
+    """This machine against that of docs/results.md; `done` are cells, what they found, and their photos' pixels."""
+    known = [found["seconds"] / seconds_of(cell, pixels) for cell, found, pixels in done if "seconds" in found]
+    return median(known) if known else probe() / _PROBE
+
+
+def probe() -> float:
+    """Seconds that a little arithmetic takes; the best of three."""
+    values, best = torch.linspace(0, 1, 512 * 512).reshape(512, 512), float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        for _ in range(8):
+            values = torch.tanh(values @ values.T)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def steps_done(cells: Iterable[Cell], out: Path) -> dict[str, int]:
+    """The last step in the log of each cell that has one."""
+    found = {}
+    for cell in cells:
+        try:
+            with open(cell.folder(out) / RUN / LOG, "rb") as file:
+                file.seek(0, 2)
+                file.seek(max(0, file.tell() - 2000))
+                numbers = _STEP.findall(file.read().decode("utf-8", "replace"))
+        except OSError:
+            continue
+        if numbers:
+            found[cell.key] = int(numbers[-1])
+    return found
+
+
+def in_words(seconds: float) -> str:
+    """A duration: 12 s, 5 min, 2.3 h."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from dofnerf.evaluate.command import LpipsConfig
-from dofnerf.evaluate.photo_lenses import photo_lenses
-from dofnerf.evaluate.quality import sharp_view
-from dofnerf.evaluate.scores import NO_WEIGHTS, score
+from dofnerf.evaluate.charts import PhotoLenses, photo_lenses
+from dofnerf.evaluate.lpips import LpipsConfig
+from dofnerf.evaluate.scores import NO_WEIGHTS, score, sharp_view
 from dofnerf.files import write_image
 from dofnerf.lab.bench.cell import RUN, Cell, Findings, read_findings, write_findings
 from dofnerf.lab.bench.step_cost import rendering_cost, training_cost
@@ -22,7 +21,6 @@ from dofnerf.models.volume.rays import pixel_rays, random_pixels, stack_cameras
 from dofnerf.models.volume.weights import ray_weights, thickness_of
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes import Scene
-from dofnerf.scenes.export import plain_lens
 from dofnerf.train import KeepConfig, Run, train
 
 LOG_STEPS = 20  # so that the bar moves
@@ -115,12 +113,12 @@ def _near_depth(weights: np.ndarray, disparity: np.ndarray, span: float) -> np.n
     return np.where(np.abs(disparity - mean) <= NEAR * span, weights, 0).sum(-1)
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no infinity: None stands for it."""
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
+def _plain(value: Any) -> Any:
+    """As JSON has it, which knows no infinity: None stands for that."""
     if isinstance(value, Lens):
-        return plain_lens(value)
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return {"aperture": _plain(value.aperture), "focus_depth": _plain(value.focus_depth)}
+    if isinstance(value, PhotoLenses):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -30,8 +30,8 @@ from dofnerf import scenes
 from dofnerf.files import write_image, write_map
 from dofnerf.files.outputs import claim
 from dofnerf.files.progress import track
+from dofnerf.lab.synth import RECORD, fingerprint
 from dofnerf.lab.synth.disparity import DisparityConfig, disparities
-from dofnerf.lab.synth.folder import RECORD, fingerprint
 from dofnerf.optics.lens import Lens, inverse
 from dofnerf.scenes import Frame, Scene
 from dofnerf.scenes.export import stems

@@ -9,7 +9,7 @@ pixels × lens radius in scene units. Photos are display values, linear light to
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,11 +19,10 @@ from dofnerf.camera import Camera
 from dofnerf.files import write_image, write_json, write_map
 from dofnerf.files.outputs import claim
 from dofnerf.files.progress import track
-from dofnerf.lab.synth.folder import RECORD
+from dofnerf.lab.synth import RECORD
+from dofnerf.lab.synth.layout import Layout, handheld_views
 from dofnerf.lab.synth.layouts import LAYOUTS, make_layout
-from dofnerf.lab.synth.materials import Layout
 from dofnerf.lab.synth.raytrace import RayTracer
-from dofnerf.lab.synth.rig import handheld_views
 
 DISPLAY_GAMMA = 2.2
 
@@ -54,7 +53,7 @@ class LensSceneConfig:
     """Mitsuba's variant; auto takes llvm_ad_rgb where it works, else scalar_rgb."""
 
     def check(self) -> None:
-        """Raise ValueError, in one line, on the first setting that cannot be."""
+        """Raise ValueError on the first setting out of range."""
         if self.layout not in LAYOUTS:
             raise ValueError(f"no layout called {self.layout!r}; use one of: {', '.join(LAYOUTS)}")
         if not 1 <= self.views <= 10_000:
@@ -69,6 +68,29 @@ class LensSceneConfig:
             raise ValueError(f"seed must not be negative, not {self.seed}")
         if self.suffix not in (".png", ".jpg"):
             raise ValueError(f"suffix must be .png or .jpg, not {self.suffix!r}")
+
+
+@dataclass(frozen=True)
+class LensCommandConfig:
+    """Photograph a built-in place through a true thin lens, with Mitsuba 3: sharp, near- and far-focused photos, depth,
+    lens.
+
+    For example:
+      dofnerf synth lens --out tabletop
+      dofnerf synth lens --layout garden --views 40 --size 504 336 --out garden
+      dofnerf synth lens --mixed --blur 1.5 --seed 3 --out mixed
+    """
+
+    out: Path
+    """The new scene's folder. Stopped work goes on where it was if the flags are the same."""
+    scene: LensSceneConfig = field(default_factory=LensSceneConfig)
+
+
+def run(config: LensCommandConfig) -> Path:
+    """Render the scene; returns the path of its transforms.json."""
+    target = make_lens_scene(config.out, config.scene)
+    print(f"wrote    {config.out}")
+    return target
 
 
 @dataclass(frozen=True)
@@ -144,10 +166,8 @@ def describe(config: LensSceneConfig, layout: Layout, cameras: list[Camera], sho
     first = cameras[0]
     frames: list[dict[str, Any]] = []
     for view, camera in enumerate(cameras):
-        frame: dict[str, Any] = {
-            "file_path": "",
-            "transform_matrix": [*camera.camera_to_world.tolist(), [0.0, 0.0, 0.0, 1.0]],
-        }
+        pose = [*camera.camera_to_world.tolist(), [0.0, 0.0, 0.0, 1.0]]
+        frame: dict[str, Any] = {"file_path": "", "transform_matrix": pose}
         for shot in shots:
             if shot.view != view:
                 continue
@@ -184,14 +204,6 @@ def _digest(layout: Layout) -> str:
             digest.update(np.ascontiguousarray(array, dtype=np.float32).tobytes())
         digest.update(f"{part.material.kind} {part.material.roughness}".encode())
     digest.update(layout.sky.astype(np.float32).tobytes())
-    numbers = (
-        layout.eye,
-        layout.target,
-        layout.spread,
-        layout.near_focus,
-        layout.far_focus,
-        layout.lens_radius,
-        layout.field_of_view,
-    )
-    digest.update(repr(numbers).encode())
+    lens = layout.near_focus, layout.far_focus, layout.lens_radius, layout.field_of_view
+    digest.update(repr((layout.eye, layout.target, layout.spread, *lens)).encode())
     return digest.hexdigest()[:16]

@@ -16,7 +16,7 @@ import tyro
 from dofnerf import scenes
 from dofnerf.files.outputs import claim
 from dofnerf.files.progress import track
-from dofnerf.lab.synth.folder import RECORD, fingerprint
+from dofnerf.lab.synth import RECORD, fingerprint
 
 
 @dataclass(frozen=True)

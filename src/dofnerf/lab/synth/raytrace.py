@@ -17,7 +17,7 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.lab.synth.geometry import sphere
-from dofnerf.lab.synth.materials import Kind, Material, Part
+from dofnerf.lab.synth.layout import Kind, Material, Part
 
 # The LLVM variant is faster on many cores, yet with some libLLVM versions it kills the whole process, and without
 # libLLVM it does not start. So a child process first renders one small picture that has every kind of material in it.

@@ -1,13 +1,13 @@
-"""The experiments, by name."""
+"""The experiments, by name: one file each, which carries its `EXPERIMENT`."""
 
 from __future__ import annotations
 
-from dofnerf.lab.bench.choice import Experiment
-from dofnerf.lab.bench.experiments import ablation, cost, design, lens, shallow, volume
+import importlib
+import pkgutil
+
+from dofnerf.lab.bench.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    one.name: one
-    for one in (
-        shallow.SHALLOW, shallow.DSNERF, shallow.SHARP, ablation.ABLATION, lens.LENS, volume.VOLUME, cost.COST, design.DESIGN,
-    )
-}  # fmt: skip
+    module.name: importlib.import_module(f"{__name__}.{module.name}").EXPERIMENT
+    for module in pkgutil.iter_modules(__path__)
+}

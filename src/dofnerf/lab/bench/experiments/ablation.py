@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dofnerf.lab.bench import paper
 from dofnerf.lab.bench.cell import Cell
-from dofnerf.lab.bench.choice import Change, Choice, Experiment, all_with_all, changed
-from dofnerf.lab.bench.conclusions import Sketch
-from dofnerf.lab.bench.experiments.comparing import comparison_table, draw_crops, lens_table
+from dofnerf.lab.bench.experiment import Change, Choice, Experiment, all_combinations, changed
+from dofnerf.lab.bench.experiments.shallow import NO_LENS
 from dofnerf.lab.bench.paper import Numbers
-from dofnerf.lab.bench.schedule import Outcomes
+from dofnerf.lab.bench.tables import Comparison
 from dofnerf.train import pinhole_twin
 
 VARIANTS: dict[str, Change] = {
-    "pinhole twin": pinhole_twin,
+    NO_LENS: pinhole_twin,
     "aperture learned": lambda config: changed(config, {"lens": {"learn_focus": False}}),
     "focus learned": lambda config: changed(config, {"lens": {"learn_aperture": False}}),
     "both learned": lambda config: config,
@@ -20,21 +19,15 @@ VARIANTS: dict[str, Change] = {
 
 
 def _plan(choice: Choice) -> list[Cell]:
-    return all_with_all(choice, VARIANTS)
+    return all_combinations(choice, VARIANTS)
 
 
 def numbers_of(scene: str, variant: str) -> Numbers | None:
     return paper.ABLATION[scene][list(VARIANTS).index(variant)] if scene in paper.ABLATION else None
 
 
-def _conclude(choice: Choice, cells: list[Cell], done: Outcomes, sketch: Sketch) -> None:
-    sketch.tables.append(comparison_table(choice, cells, done, "Learn aperture, learn focus (Table 5)", numbers_of))
-    lenses = lens_table(choice, cells, done)
-    if lenses is not None:
-        sketch.tables.append(lenses)
-    draw_crops(choice, cells, done, sketch)
-
-
-ABLATION = Experiment(
-    "ablation", "Learn each photo's aperture and focus, or keep them where they start.", _plan, _conclude
+EXPERIMENT = Experiment(
+    "Learn each photo's aperture, its focus, both, or no lens (Table 5).",
+    _plan,
+    Comparison("Learn aperture, learn focus (Table 5)", numbers_of),
 )

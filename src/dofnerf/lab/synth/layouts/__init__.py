@@ -1,20 +1,18 @@
-"""The built-in places. A layout is one function: a random generator in, a `Layout` out; name it in `LAYOUTS`."""
+"""The built-in places: one file each, whose function `layout(rng)` makes a `Layout` from a random generator."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable
 
 import numpy as np
 
-from dofnerf.lab.synth.layouts.garden import garden
-from dofnerf.lab.synth.layouts.tabletop import tabletop
-from dofnerf.lab.synth.layouts.workshop import workshop
-from dofnerf.lab.synth.materials import Layout
+from dofnerf.lab.synth.layout import Layout
 
 LAYOUTS: dict[str, Callable[[np.random.Generator], Layout]] = {
-    "tabletop": tabletop,
-    "garden": garden,
-    "workshop": workshop,
+    module.name: importlib.import_module(f"{__name__}.{module.name}").layout
+    for module in pkgutil.iter_modules(__path__)
 }
 
 

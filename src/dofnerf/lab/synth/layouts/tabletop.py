@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dofnerf.lab.synth import textures
+from dofnerf.lab.synth import props, textures
 from dofnerf.lab.synth.geometry import Mesh, box, floor, join, lathe, rectangle, sphere, tube
-from dofnerf.lab.synth.layouts import chess
-from dofnerf.lab.synth.layouts.furniture import fairy_lights, potted_plant, wire_lantern
-from dofnerf.lab.synth.materials import Layout, Material, Part
+from dofnerf.lab.synth.layout import Layout, Material, Part
+from dofnerf.lab.synth.props import fairy_lights, potted_plant, wire_lantern
 
 _WALL = -7.4
 _SQUARE = 0.235
@@ -26,19 +25,11 @@ _COVERS = (
 )  # fmt: skip
 
 
-def tabletop(rng: np.random.Generator) -> Layout:
+def layout(rng: np.random.Generator) -> Layout:
     """Depth from 1.4 (chessmen close by) to 8.5 (the wall)."""
-    parts = [
-        *_room(rng),
-        *_board(rng),
-        *_foreground(rng),
-        *_grasses(rng),
-        *_books(rng),
-        *_globe(rng),
-        *potted_plant(rng, -1.45, -4.0),
-        *wire_lantern(1.62, -4.1),
-        *fairy_lights(rng, _STRINGS, _WALL + 0.12),
-    ]
+    parts = [*_room(rng), *_board(rng), *_foreground(rng), *_grasses(rng), *_books(rng), *_globe(rng)]
+    parts += [*potted_plant(rng, -1.45, -4.0), *wire_lantern(1.62, -4.1)]
+    parts += fairy_lights(rng, _STRINGS, _WALL + 0.12)
     return Layout(
         parts=parts,
         sky=_sky(),
@@ -82,12 +73,12 @@ def _board(rng: np.random.Generator) -> list[Part]:
     box_wood = Material(textures.wood(rng, (256, 256), (0.96, 0.83, 0.60), (0.80, 0.58, 0.34), 5), "gloss", 0.12)
     rose_wood = Material(textures.wood(rng, (256, 256), (0.42, 0.15, 0.09), (0.16, 0.05, 0.04), 12), "gloss", 0.14)
     turn = 8.0
-    white = {"a1": chess.rook, "d1": chess.queen, "g1": chess.king, "f1": chess.rook, "f3": chess.knight, "c4": chess.bishop,
-             "c3": chess.knight, "a2": chess.pawn, "b2": chess.pawn, "e4": chess.pawn, "d3": chess.pawn, "g2": chess.pawn,
-             "h2": chess.pawn, "f2": chess.pawn}  # fmt: skip
-    black = {"a8": chess.rook, "d7": chess.queen, "g8": chess.king, "f8": chess.rook, "f6": chess.knight, "c5": chess.bishop,
-             "b6": chess.pawn, "a7": chess.pawn, "e5": chess.pawn, "d6": chess.pawn, "h6": chess.pawn, "g7": chess.pawn,
-             "c7": chess.knight}  # fmt: skip
+    white = {"a1": props.rook, "d1": props.queen, "g1": props.king, "f1": props.rook, "f3": props.knight, "c4": props.bishop,
+             "c3": props.knight, "a2": props.pawn, "b2": props.pawn, "e4": props.pawn, "d3": props.pawn, "g2": props.pawn,
+             "h2": props.pawn, "f2": props.pawn}  # fmt: skip
+    black = {"a8": props.rook, "d7": props.queen, "g8": props.king, "f8": props.rook, "f6": props.knight, "c5": props.bishop,
+             "b6": props.pawn, "a7": props.pawn, "e5": props.pawn, "d6": props.pawn, "h6": props.pawn, "g7": props.pawn,
+             "c7": props.knight}  # fmt: skip
     parts = [
         Part(floor(size, size).placed(x0, 0.062, z0, turn=turn), board),
         Part(box(size, 0.06, size).placed(x0, 0.0, z0, turn=turn), edge),
@@ -96,7 +87,7 @@ def _board(rng: np.random.Generator) -> list[Part]:
         for square, make in men.items():
             x = (ord(square[0]) - ord("a") - 3.5) * _SQUARE + rng.normal(0.0, 0.012)
             z = -(int(square[1]) - 4.5) * _SQUARE + rng.normal(0.0, 0.012)
-            aside = 65.0 if make is chess.knight else 0.0  # a knight is a knight in profile
+            aside = 65.0 if make is props.knight else 0.0  # a knight is a knight in profile
             man = make().placed(x, 0.063, z, turn=facing + aside + rng.normal(0.0, 14.0))
             parts.append(Part(_on_board(man, turn), material))
     return parts
@@ -111,30 +102,18 @@ def _foreground(rng: np.random.Generator) -> list[Part]:
     """A painted cup, pieces taken, a hand of cards."""
     glaze = textures.tiles(rng, 512, 4, (0.10, 0.22, 0.50), (0.93, 0.92, 0.87))
     glaze = np.concatenate([glaze, glaze, glaze], axis=1)
-    cup = [
-        (0.0, 0.0),
-        (0.1, 0.0),
-        (0.12, 0.02),
-        (0.17, 0.1),
-        (0.19, 0.2),
-        (0.2, 0.29),
-        (0.192, 0.3),
-        (0.182, 0.29),
-        (0.17, 0.2),
-        (0.0, 0.19),
-    ]
-    handle_angle = np.linspace(-1.9, 1.9, 24)
-    handle = np.stack(
-        [0.17 + 0.1 * np.cos(handle_angle), 0.17 + 0.09 * np.sin(handle_angle), 0 * handle_angle], axis=-1
-    )
+    cup = [(0.0, 0.0), (0.1, 0.0), (0.12, 0.02), (0.17, 0.1), (0.19, 0.2)]
+    cup += [(0.2, 0.29), (0.192, 0.3), (0.182, 0.29), (0.17, 0.2), (0.0, 0.19)]
+    angle = np.linspace(-1.9, 1.9, 24)
+    handle = np.stack([0.17 + 0.1 * np.cos(angle), 0.17 + 0.09 * np.sin(angle), 0 * angle], axis=-1)
     rose_wood = Material(textures.wood(rng, (256, 256), (0.42, 0.15, 0.09), (0.16, 0.05, 0.04), 12), "gloss", 0.14)
     porcelain = Material(glaze, "gloss", 0.12)
     parts = [
         Part(lathe(cup, 48).placed(0.92, 0.0, -2.0, turn=40.0), porcelain),
         Part(tube(handle, 0.02, 10).placed(0.92, 0.0, -2.0, turn=-20.0), Material((0.93, 0.92, 0.87), "gloss", 0.12)),
-        Part(chess.pawn().placed(1.2, 0.0, -2.62), rose_wood),
-        Part(chess.bishop().placed(-1.24, 0.0, -2.75), rose_wood),
-        Part(chess.pawn().placed(-1.2, 0.0, -2.42), rose_wood),
+        Part(props.pawn().placed(1.2, 0.0, -2.62), rose_wood),
+        Part(props.bishop().placed(-1.24, 0.0, -2.75), rose_wood),
+        Part(props.pawn().placed(-1.2, 0.0, -2.42), rose_wood),
     ]
     hand = [("A", "spade"), ("Q", "heart"), ("7", "diamond"), ("K", "spade")]
     for number, (rank, suit) in enumerate(hand):
@@ -146,20 +125,8 @@ def _foreground(rng: np.random.Generator) -> list[Part]:
 
 def _grasses(rng: np.random.Generator) -> list[Part]:
     """Dried grass in a bottle, close to the camera: hair-thin stems in front of everything."""
-    bottle = lathe(
-        [
-            (0.0, 0.0),
-            (0.1, 0.0),
-            (0.115, 0.02),
-            (0.12, 0.15),
-            (0.1, 0.22),
-            (0.04, 0.28),
-            (0.036, 0.36),
-            (0.046, 0.37),
-            (0.03, 0.37),
-            (0.0, 0.3),
-        ]
-    )
+    bottle = [(0.0, 0.0), (0.1, 0.0), (0.115, 0.02), (0.12, 0.15), (0.1, 0.22)]
+    bottle += [(0.04, 0.28), (0.036, 0.36), (0.046, 0.37), (0.03, 0.37), (0.0, 0.3)]
     x, z = -0.80, -1.85
     stems, ears = [], []
     for _ in range(11):
@@ -174,13 +141,9 @@ def _grasses(rng: np.random.Generator) -> list[Part]:
             seed = sphere(0.011, 8).scaled(0.8, 1.9, 0.8).placed(turn=rng.uniform(0, 360), tilt=rng.uniform(10, 45))
             ears.append(seed.placed(*(head + lean * (0.013 * k - 0.1) + rng.normal(0, 0.006, 3))))
     straw = Material(textures.blend((0.86, 0.72, 0.42), (0.68, 0.50, 0.26), textures.noise(rng, 64, 64, (8, 8))))
-    glass = Material(
-        textures.blend((0.10, 0.34, 0.36), (0.18, 0.52, 0.50), textures.noise(rng, 128, 128, (10, 10)) * 2 - 0.5),
-        "gloss",
-        0.12,
-    )
+    glass = textures.blend((0.10, 0.34, 0.36), (0.18, 0.52, 0.50), textures.noise(rng, 128, 128, (10, 10)) * 2 - 0.5)
     return [
-        Part(bottle.placed(x, 0.0, z), glass),
+        Part(lathe(bottle).placed(x, 0.0, z), Material(glass, "gloss", 0.12)),
         Part(join(stems).placed(x, 0.0, z), straw),
         Part(join(ears).placed(x, 0.0, z), straw),
     ]
@@ -196,9 +159,8 @@ def _books(rng: np.random.Generator) -> list[Part]:
             x = 0.5
         cover = _COVERS[(number * 7 + int(rng.integers(3))) % len(_COVERS)]
         ink = (0.93, 0.82, 0.50) if sum(cover) < 1.5 else (0.16, 0.10, 0.08)
-        spine = textures.printed(
-            (384, int(384 * width / height)), _TITLES[number % len(_TITLES)], cover, ink, sideways=True
-        )
+        title = _TITLES[number % len(_TITLES)]
+        spine = textures.printed((384, int(384 * width / height)), title, cover, ink, sideways=True)
         for band in (0.06, 0.09, 0.90, 0.93):
             spine[int(band * 384) : int(band * 384) + 5] = ink
         spine = spine * (0.85 + 0.3 * textures.noise(rng, spine.shape[0], spine.shape[1], (40, 8), 2))[..., None]
@@ -217,11 +179,9 @@ def _globe(rng: np.random.Generator) -> list[Part]:
     ring = np.stack([0.41 * np.cos(ring_angle), 0.41 * np.sin(ring_angle), 0 * ring_angle], axis=-1)
     foot = lathe([(0.0, 0.0), (0.24, 0.0), (0.24, 0.03), (0.1, 0.06), (0.03, 0.1), (0.03, 0.2), (0.0, 0.2)])
     x, z = 0.06, -5.5
+    ball = sphere(0.38, 64).placed(roll=-23.0, turn=130.0).placed(x, 0.62, z)
     return [
-        Part(
-            sphere(0.38, 64).placed(roll=-23.0, turn=130.0).placed(x, 0.62, z),
-            Material(textures.globe(rng, (512, 1024)), "gloss", 0.12),
-        ),
+        Part(ball, Material(textures.globe(rng, (512, 1024)), "gloss", 0.12)),
         Part(tube(ring, 0.022, 10).placed(roll=-23.0).placed(x, 0.62, z), brass),
         Part(foot.placed(x, 0.0, z), brass),
     ]

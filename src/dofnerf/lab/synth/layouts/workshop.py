@@ -6,26 +6,15 @@ import numpy as np
 
 from dofnerf.lab.synth import textures
 from dofnerf.lab.synth.geometry import box, floor, gear, join, lathe, rectangle, sphere, tube
-from dofnerf.lab.synth.layouts.furniture import wire_lantern
-from dofnerf.lab.synth.materials import Layout, Material, Part
+from dofnerf.lab.synth.layout import Layout, Material, Part
+from dofnerf.lab.synth.props import wire_lantern
 
 _WALL = -6.8
-_LABELS = (
-    "OIL\nNo 3",
-    "BRASS\nSCREWS",
-    "WAX",
-    "SPRINGS",
-    "TEA",
-    "PINS\n0.7 mm",
-    "LENSES",
-    "SHELLAC",
-    "RIVETS",
-    "POLISH",
-)
+_LABELS = "OIL\nNo 3", "BRASS\nSCREWS", "WAX", "SPRINGS", "TEA", "PINS\n0.7 mm", "LENSES", "SHELLAC", "RIVETS", "POLISH"
 _INKS = ((0.70, 0.18, 0.14), (0.14, 0.32, 0.48), (0.20, 0.44, 0.32), (0.84, 0.58, 0.20), (0.30, 0.24, 0.38))
 
 
-def workshop(rng: np.random.Generator) -> Layout:
+def layout(rng: np.random.Generator) -> Layout:
     """Depth from 1.4 (a spring close by) to 7.9 (the board)."""
     parts = [*_room(rng), *_gears(rng), *_springs(), *_tins(rng), *_tools(rng), *_lamps(rng), *wire_lantern(-1.5, -4.6)]
     return Layout(
@@ -72,14 +61,8 @@ def _gears(rng: np.random.Generator) -> list[Part]:
         Material(textures.blend((0.72, 0.20, 0.16), (0.58, 0.14, 0.12), brushed), "gloss", 0.2),
     ]
     parts = []
-    upright = [
-        (-0.62, -1.9, 0.2),
-        (0.1, -2.6, 0.22),
-        (0.62, -2.2, 0.17),
-        (-0.75, -3.1, 0.28),
-        (1.0, -3.4, 0.34),
-        (0.35, -4.2, 0.36),
-    ]
+    upright = [(-0.62, -1.9, 0.2), (0.1, -2.6, 0.22), (0.62, -2.2, 0.17)]
+    upright += [(-0.75, -3.1, 0.28), (1.0, -3.4, 0.34), (0.35, -4.2, 0.36)]
     for number, (x, z, radius) in enumerate(upright):
         wheel = gear(radius, 0.06, int(28 * radius / 0.3)).placed(roll=rng.uniform(0, 30), turn=rng.uniform(-30, 30))
         parts.append(Part(wheel.placed(x, radius, z), metals[number % 4]))
@@ -94,24 +77,13 @@ def _gears(rng: np.random.Generator) -> list[Part]:
 def _springs() -> list[Part]:
     """Coils of thin wire, the closest one at the left edge of the picture."""
     steel, copper = Material((0.75, 0.76, 0.80), "metal", 0.2), Material((0.90, 0.55, 0.38), "metal", 0.2)
+    coils = [(-0.62, -1.62, 0.09, 0.62, copper), (0.66, -1.7, 0.07, 0.4, steel), (-0.2, -3.3, 0.12, 0.8, steel)]
     parts = []
-    for x, z, radius, tall, metal in (
-        (-0.62, -1.62, 0.09, 0.62, copper),
-        (0.66, -1.7, 0.07, 0.4, steel),
-        (-0.2, -3.3, 0.12, 0.8, steel),
-    ):
+    for x, z, radius, tall, metal in coils:
         t = np.linspace(0.0, 1.0, 240)
         angle = 2 * np.pi * 9 * t
-        parts.append(
-            Part(
-                tube(
-                    np.stack([x + radius * np.cos(angle), tall * t + 0.01, z + radius * np.sin(angle)], axis=-1),
-                    0.009,
-                    6,
-                ),
-                metal,
-            )
-        )
+        path = np.stack([x + radius * np.cos(angle), tall * t + 0.01, z + radius * np.sin(angle)], axis=-1)
+        parts.append(Part(tube(path, 0.009, 6), metal))
     return parts
 
 
@@ -126,10 +98,8 @@ def _tins(rng: np.random.Generator) -> list[Part]:
         print_[:22] = print_[-22:] = ink
         wrap = np.concatenate([print_, print_, print_], axis=1)
         z, turn = -5.6 + rng.normal(0, 0.1), rng.uniform(-80, -40)
-        side, lid = (
-            lathe([(radius, 0.0), (radius, tall)], 48),
-            lathe([(radius, tall), (radius * 0.96, tall + 0.02), (0.0, tall + 0.02)]),
-        )
+        side = lathe([(radius, 0.0), (radius, tall)], 48)
+        lid = lathe([(radius, tall), (radius * 0.96, tall + 0.02), (0.0, tall + 0.02)])
         parts.append(Part(side.placed(x + radius, 0.0, z, turn=turn), Material(wrap, "gloss", 0.2)))
         parts.append(Part(lid.placed(x + radius, 0.0, z), tin))
         x += 2 * radius + 0.08

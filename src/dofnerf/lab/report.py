@@ -1,4 +1,4 @@
-"""`dofnerf report`: a page about a run or an experiment."""
+"""`dofnerf report`: a page about a run, or about an experiment of `dofnerf bench`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ from typing import Annotated
 
 import tyro
 
-from dofnerf.evaluate.command import LpipsConfig
-from dofnerf.evaluate.report.bench_page import write_bench_page
-from dofnerf.evaluate.report.run_page import write_run_page
+from dofnerf.evaluate.lpips import LpipsConfig
+from dofnerf.evaluate.report.page import check_page
+from dofnerf.evaluate.report.run_page import report_run
 from dofnerf.evaluate.scores import Reference
-from dofnerf.evaluate.trained import open_trained
-from dofnerf.files.outputs import check_file
-from dofnerf.lab.bench.cell import CELLS
-from dofnerf.lab.bench.conclusions import JSON as CONCLUSIONS
-
-FILE = "report.html"
+from dofnerf.lab.bench.results import is_experiment, report_experiment
 
 
 @dataclass(frozen=True)
@@ -48,18 +43,7 @@ class ReportConfig:
 def run(config: ReportConfig) -> Path:
     """Write the page; returns its path."""
     if config.out is not None:
-        check_file("--out", config.out, (".html", ".htm"))
-    out = config.out or (config.path if config.path.is_dir() else config.path.parent) / FILE
-    if (config.path / CONCLUSIONS).is_file():
-        check_file("--out", out, (".html", ".htm"))
-        write_bench_page(out, config.path)
-    elif (config.path / CELLS).is_dir():
-        raise ValueError(
-            f"{config.path}: an experiment that has not come to its end; run `dofnerf bench` again, it goes on"
-        )
-    else:
-        trained, scene = open_trained(config.path, config.scene)
-        check_file("--out", out, (".html", ".htm"))
-        write_run_page(out, trained, scene, config.lpips.find(), config.reference)
-    print(f"wrote    {out} ({out.stat().st_size / 1e6:.1f} MB)")
-    return out
+        check_page(config.out)
+    if is_experiment(config.path):
+        return report_experiment(config.path, config.out)
+    return report_run(config.path, config.out, config.scene, config.reference, config.lpips)

@@ -12,19 +12,17 @@ from typing import Annotated, Literal
 
 import tyro
 
-from dofnerf.evaluate.command import LpipsConfig
+from dofnerf.evaluate.lpips import LpipsConfig
 from dofnerf.files.outputs import check_folder
-from dofnerf.lab.bench.cell import Cell, SceneChoice
-from dofnerf.lab.bench.choice import Choice, Experiment
-from dofnerf.lab.bench.conclusions import MARKDOWN, Conclusions, Sketch, markdown_table, write_conclusions
+from dofnerf.lab.bench.cell import Outcomes, SceneChoice
 from dofnerf.lab.bench.engines import as_by_ctrl_c, engine, handled
+from dofnerf.lab.bench.experiment import Choice, Experiment
 from dofnerf.lab.bench.experiments import EXPERIMENTS
-from dofnerf.lab.bench.schedule import Outcomes, already_done, announce, work_off
+from dofnerf.lab.bench.results import MARKDOWN, Draft, Results, markdown_table, write_results
+from dofnerf.lab.bench.schedule import already_done, announce, work_off
 from dofnerf.models import methods
 from dofnerf.scenes import PACKAGED
 from dofnerf.train.presets import check_share
-
-Name = Literal["shallow", "dsnerf", "sharp", "ablation", "lens", "volume", "cost", "design"]
 
 
 @dataclass(frozen=True)
@@ -32,16 +30,9 @@ class BenchConfig:
     """Run one of the paper's experiments and write its table, with the paper's numbers where the scene is the paper's.
 
     NAME is one of:
-      shallow   pinhole twin, ours and sharp oracle on blurred photos (Tables 1, 2), and the share of the gap closed
-      dsnerf    the same with depth supervision (Table 3)
-      sharp     all-in-focus photos: does it harm to look for a lens? (Table 4)
-      ablation  learn the aperture, the focus, both, or no lens (Table 5)
-      lens      the lens found for every photo, for two patterns of photos (Fig. 9)
-      volume    how light is spread over the samples of 1024 rays (Fig. 3)
-      cost      training and rendering time against the pinhole twin (appendix)
-      design    what each choice beyond the paper is worth
+      {experiments}
 
-    It says how long it will take, roughly. Stopped and run again, it goes on where it was; what is done is never done
+    It prints a rough estimate of the time. Stopped and run again, it goes on where it was; what is done is not done
     again.
 
     For example:
@@ -51,7 +42,7 @@ class BenchConfig:
       dofnerf bench design --field hash --ray auto --jobs 16
     """
 
-    name: Annotated[tyro.conf.Positional[Name], tyro.conf.arg(metavar="NAME")]
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """Which experiment."""
     scenes: tuple[str, ...] = (PACKAGED,)
     """Folders of scenes; demo is the one in the package. Blurred ones come from `dofnerf synth`."""
@@ -60,7 +51,7 @@ class BenchConfig:
     ] = None
     """Fields: splat, hash, nerf, dsnerf."""
     preset: Literal["fast", "best", "paper"] = "fast"
-    """Whose settings all runs have."""
+    """The settings of all runs."""
     steps: float = 1.0
     """Share of the preset's steps: less is quicker, and worse."""
     size: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: as they are)")] = None
@@ -78,6 +69,8 @@ class BenchConfig:
 
     def check(self) -> None:
         """Refuse what could not work, before anything is made."""
+        if self.name not in EXPERIMENTS:
+            raise ValueError(f"{self.name}: there is no such experiment; there are {', '.join(EXPERIMENTS)}")
         check_folder("--out", self.folder)
         check_share(self.steps)
         if self.jobs < 1:
@@ -94,22 +87,28 @@ class BenchConfig:
         return self.out or Path("bench") / self.name
 
 
-def run(config: BenchConfig) -> Conclusions:
-    """Do the experiment; returns what it concludes."""
+BenchConfig.__doc__ = (BenchConfig.__doc__ or "").replace(
+    "{experiments}", "\n      ".join(f"{name:9} {one.about}" for name, one in EXPERIMENTS.items())
+)
+
+
+def run(config: BenchConfig) -> Results:
+    """Do the experiment; returns its results."""
     config.check()
     lpips = config.lpips.resolved()
     experiment, out = EXPERIMENTS[config.name], config.folder
     choice = choose(config, experiment)
     cells = experiment.plan(choice)
     done = already_done(cells, out, lpips)
-    print(f"bench    {experiment.name}: {experiment.about}")
-    pixels = {cell.key: _pixels(choice, cell) for cell in cells}
-    announce(cells, done, pixels, config.jobs)
+    print(f"bench    {config.name}: {experiment.about}")
+    sizes = {one.path: scene.size[0] * scene.size[1] for one, scene in choice.loaded.items()}
+    pixels = {cell.key: sizes[cell.scene.path] for cell in cells}
+    announce(done, pixels, config.jobs)
     if len(done.found) < len(cells):
         with handled(signal.SIGTERM, as_by_ctrl_c):
-            work_off(cells, out, done, engine(out, lpips, config.jobs, config.ray), pixels)
-    concluded = conclude(config, choice, cells, done)
-    for table in concluded.tables:
+            work_off(done, out, engine(out, lpips, config.jobs, config.ray), pixels)
+    results = conclude(config, choice, done)
+    for table in results.tables:
         print(f"\n{table.title}\n\n{markdown_table(table)}")
         print("".join(f"\n{note}" for note in table.notes))
     print(f"\nwrote    {out / MARKDOWN}; `dofnerf report {out}` makes a page of it")
@@ -118,7 +117,7 @@ def run(config: BenchConfig) -> Conclusions:
         raise ValueError(
             f"{len(done.failed)} of {len(cells)} cells failed; {key}: {words}; the others are done, run it again for these"
         )
-    return concluded
+    return results
 
 
 def choose(config: BenchConfig, experiment: Experiment) -> Choice:
@@ -126,7 +125,7 @@ def choose(config: BenchConfig, experiment: Experiment) -> Choice:
     fields = tuple(dict.fromkeys(config.field or experiment.fields))
     wrong = [one for one in fields if experiment.limited and one not in experiment.limited]
     if wrong:
-        raise ValueError(f"--field {wrong[0]}: the experiment {experiment.name} is for {', '.join(experiment.limited)}")
+        raise ValueError(f"--field {wrong[0]}: the experiment {config.name} is for {', '.join(experiment.limited)}")
     chosen = []
     for given in config.scenes:
         packaged = given == PACKAGED and not Path(given).exists()
@@ -142,19 +141,19 @@ def choose(config: BenchConfig, experiment: Experiment) -> Choice:
     return Choice(tuple(loaded), loaded, fields, config.preset, config.steps, tuple(dict.fromkeys(config.seeds)))
 
 
-def conclude(config: BenchConfig, choice: Choice, cells: list[Cell], done: Outcomes) -> Conclusions:
+def conclude(config: BenchConfig, choice: Choice, done: Outcomes) -> Results:
     """Make tables and figures, and write them."""
-    experiment, sketch = EXPERIMENTS[config.name], Sketch(config.folder)
-    experiment.conclude(choice, cells, done, sketch)
+    experiment, draft = EXPERIMENTS[config.name], Draft(config.folder)
+    experiment.conclude(choice, done, draft)
     failed = tuple(f"{key}: {words}" for key, words in done.failed.items())
-    parts = tuple(sketch.tables), tuple(sketch.figures), sketch.slider
-    found = Conclusions(experiment.name, command_line(config), experiment.about, *parts, failed)
-    write_conclusions(found, config.folder)
-    return found
+    parts = tuple(draft.tables), tuple(draft.figures), draft.slider
+    results = Results(config.name, command_line(config), experiment.about, *parts, failed)
+    write_results(results, config.folder)
+    return results
 
 
 def command_line(config: BenchConfig) -> str:
-    """The command that gives the same, without what only changes where and how fast."""
+    """The command that gives the same, without the flags that only change where and how fast."""
     words = ["dofnerf", "bench", config.name]
     plain = BenchConfig(config.name)
     for flag in ("scenes", "field", "preset", "steps", "size", "seeds"):
@@ -162,8 +161,3 @@ def command_line(config: BenchConfig) -> str:
         if value != getattr(plain, flag):
             words += [f"--{flag}", *map(str, value if isinstance(value, tuple) else (value,))]
     return shlex.join(words)
-
-
-def _pixels(choice: Choice, cell: Cell) -> int:
-    width, height = next(scene.size for one, scene in choice.loaded.items() if one.path == cell.scene.path)
-    return width * height

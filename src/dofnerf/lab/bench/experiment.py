@@ -1,4 +1,4 @@
-"""What an experiment is run on, and what an experiment is."""
+"""What an experiment is, and what it is run on."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dofnerf.lab.bench.cell import Cell, Kind, SceneChoice, scene_files
-from dofnerf.lab.bench.conclusions import Sketch
-from dofnerf.lab.bench.schedule import Outcomes
+from dofnerf.lab.bench.cell import Cell, Kind, Outcomes, SceneChoice, scene_files
+from dofnerf.lab.bench.results import Draft
 from dofnerf.scenes import PACKAGED, Scene
 from dofnerf.train import TrainConfig, preset, shortened
 
@@ -17,7 +16,7 @@ Change = Callable[[TrainConfig], TrainConfig]
 
 @dataclass(frozen=True)
 class Choice:
-    """Scenes (as chosen, and loaded), fields and seeds, all with all; a preset and the share of its steps."""
+    """Scenes (as chosen, and loaded), fields and seeds, all combined; a preset and the share of its steps."""
 
     scenes: tuple[SceneChoice, ...]
     loaded: Mapping[SceneChoice, Scene]
@@ -33,22 +32,24 @@ class Choice:
 
 @dataclass(frozen=True)
 class Experiment:
-    """`plan` says which cells; `conclude` makes tables and figures of those that are done. `fields` if nobody says;
-    `limited` names all that make sense, where not all do. `sharp_photos`: photos of a scene without all-in-focus ones
-    count as such."""
+    """`plan` says which cells; `conclude` makes tables and figures of those that are done. `about` is one sentence.
 
-    name: str
+    `fields` are the default ones; `limited` names all that make sense, where not all do. With `sharp_photos`, photos of
+    a scene without all-in-focus ones count as such. With `validation`, training photos are held out instead of the
+    scene's own held-out views.
+    """
+
     about: str
     plan: Callable[[Choice], list[Cell]]
-    conclude: Callable[[Choice, list[Cell], Outcomes, Sketch], None]
+    conclude: Callable[[Choice, Outcomes, Draft], None]
     fields: tuple[str, ...] = ("splat",)
     limited: tuple[str, ...] = ()
     sharp_photos: bool = False
     validation: bool = False
 
 
-def all_with_all(choice: Choice, variants: Mapping[str, Change], kind: Kind = "train", **scene: Any) -> list[Cell]:
-    """A cell for each scene (with changes), field, variant and seed."""
+def all_combinations(choice: Choice, variants: Mapping[str, Change], kind: Kind = "train", **scene: Any) -> list[Cell]:
+    """A cell for each scene (with the changes `scene`), field, variant and seed."""
     cells = []
     for one in choice.scenes:
         files = scene_files(choice.loaded[one], packaged=one.path == PACKAGED)
@@ -57,9 +58,8 @@ def all_with_all(choice: Choice, variants: Mapping[str, Change], kind: Kind = "t
                 for seed in choice.seeds:
                     key = "/".join([one.name, field, folder_name(name), f"seed-{seed}"])
                     tags = {"scene": one.name, "field": field, "variant": name, "seed": str(seed)}
-                    cells.append(
-                        Cell(key, kind, replace(one, **scene), change(choice.config(field, seed)), tags, files)
-                    )
+                    config = change(choice.config(field, seed))
+                    cells.append(Cell(key, kind, replace(one, **scene), config, tags, files))
     return cells
 
 
@@ -69,5 +69,5 @@ def changed(config: TrainConfig, changes: Mapping[str, Mapping[str, object]]) ->
 
 
 def folder_name(words: str) -> str:
-    """Words as one folder's name."""
+    """Words as the name of one folder."""
     return "".join(c if c.isalnum() else "-" for c in words.lower()).strip("-").replace("--", "-")

@@ -1,18 +1,66 @@
-"""Where the photographer stands: forward-facing views on a jittered grid, as in hand-held captures."""
+"""What a layout is: meshes with a material, lights, and where the cameras and their focus go. No renderer here."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from dofnerf.camera import Camera
-from dofnerf.lab.synth.materials import Layout
+from dofnerf.lab.synth.geometry import Mesh
+
+Kind = Literal["matte", "gloss", "metal", "light"]
+
+
+@dataclass(frozen=True)
+class Material:
+    """`colour` is a texture (H, W, 3) or one colour (3,), display space; for a light it is linear radiance, any size.
+
+    matte: ideal diffuse. gloss: diffuse under a clear coat of `roughness`. metal: a rough mirror tinted by its colour.
+    """
+
+    colour: np.ndarray | tuple[float, float, float]
+    kind: Kind = "matte"
+    roughness: float = 0.15
+
+
+@dataclass(frozen=True)
+class Part:
+    """One mesh of one material."""
+
+    mesh: Mesh
+    material: Material
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A furnished place.
+
+    The cameras stand around `eye` and look at `target`, both world points; `spread` is how far they stray from it
+    sideways, upward and forward. `near_focus` and `far_focus` are depths along the axis, in scene units; `lens_radius`
+    too. `sky` is linear radiance (H, W, 3), an equirectangular map of all light that comes from outside. `near`, `far`
+    bound depth.
+    """
+
+    parts: list[Part]
+    sky: np.ndarray
+    eye: tuple[float, float, float]
+    target: tuple[float, float, float]
+    spread: tuple[float, float, float]
+    near_focus: float
+    far_focus: float
+    lens_radius: float
+    near: float
+    far: float
+    field_of_view: float = 53.0
 
 
 def handheld_views(layout: Layout, count: int, size: tuple[int, int], rng: np.random.Generator) -> list[Camera]:
     """`count` cameras of `size` (width, height) around the layout's eye, all looking near its target.
 
-    The grid is walked like a plough walks a field, so neighbours in order are neighbours in space, and in an
-    alternating near/far mix every photo's neighbours have the other focus.
+    They stand on a jittered grid, in serpentine order: neighbours in order are neighbours in space, so in an alternating
+    near/far mix every photo's neighbours have the other focus.
     """
     columns = max(round(np.sqrt(1.5 * count)), 1)
     rows = int(np.ceil(count / columns))
@@ -33,9 +81,8 @@ def _grid_place(index: int, columns: int, rows: int) -> np.ndarray:
 
 def _view(layout: Layout, place: np.ndarray, size: tuple[int, int], rng: np.random.Generator) -> Camera:
     jitter = rng.normal(0.0, 1.0, 6)
-    offset = np.array([place[0] + 0.06 * jitter[0], place[1] + 0.12 * jitter[1], 0.5 * jitter[2]]) * np.array(
-        layout.spread
-    )
+    offset = np.array([place[0] + 0.06 * jitter[0], place[1] + 0.12 * jitter[1], 0.5 * jitter[2]])
+    offset = offset * np.array(layout.spread)
     aim = np.array(layout.target) + np.array([0.05, 0.03, 0.0]) * jitter[3:6]
     return look_at(np.array(layout.eye) + offset, aim, np.deg2rad(0.8 * jitter[5]), layout.field_of_view, size)
 
