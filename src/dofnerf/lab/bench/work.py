@@ -64,8 +64,7 @@ def scored(run: Run, scene: Scene, lpips: LpipsConfig, folder: Path) -> Findings
     found |= {"seconds": run.learner.standing.seconds, "scene": scene.name, "size": list(scene.size)}
     found["view"] = scene.test[len(scene.test) // 2]
     write_image(folder / VIEW, sharp_view(run, scene, found["view"]))
-    lenses = photo_lenses(run, scene)
-    found["lenses"] = None if lenses is None else _finite(vars(lenses))
+    found["lenses"] = _plain(photo_lenses(run, scene))
     return found
 
 
@@ -118,7 +117,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Lens):
         return {"aperture": _plain(value.aperture), "focus_depth": _plain(value.focus_depth)}
     if isinstance(value, PhotoLenses):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        return {name: _plain(one) for name, one in vars(value).items()}
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
