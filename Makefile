@@ -15,7 +15,7 @@ test: $(VENV)/.stamp-dev lint browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 quick: $(VENV)/.stamp-dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not train and not browser"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not train and not slow and not browser"
 
 lint: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .

@@ -34,18 +34,29 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".pytest_cache" / f"numba-{_
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
-# Folders, files and fixtures whose tests train, or take as long; `make quick` leaves them out.
-_TRAIN = ("train/", "lab/bench/", "extensions/")
-_TRAIN_FIXTURES = {"trained", "captured", "bench"}
+# What `make quick` leaves out, by folder, file or fixture: training; and what takes as long without it: ray tracing,
+# triton's interpreter, kernels compiled afresh, hundreds of damaged files.
+_TRAIN = (
+    "train/", "lab/bench/", "extensions/", "lab/synth/test_disparity_from_run.py", "models/splat/test_splat_training.py",
+    "studio/test_demo.py",
+)  # fmt: skip
+_TRAIN_FIXTURES = {"trained", "bench"}
+_SLOW = (
+    "lab/synth/test_lens", "lab/synth/test_package_scene.py", "models/splat/test_raster_gpu.py", "models/splat/test_start.py",
+    "optics/test_monte_carlo.py", "optics/test_scatter_gpu.py", "scenes/test_mutated_scenes.py",
+)  # fmt: skip
+_SLOW_FIXTURES = {"captured"}
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """Set the markers `train` and `browser`."""
+    """Set the markers `train`, `slow` and `browser`."""
     for item in items:
-        place = str(item.path.relative_to(Path(__file__).parent))
-        if place.startswith(_TRAIN) or _TRAIN_FIXTURES & {*item.fixturenames}:
+        place, fixtures = str(item.path.relative_to(Path(__file__).parent)), {*item.fixturenames}
+        if place.startswith(_TRAIN) or _TRAIN_FIXTURES & fixtures:
             item.add_marker("train")
-        if "browser" in item.fixturenames:
+        if place.startswith(_SLOW) or _SLOW_FIXTURES & fixtures:
+            item.add_marker("slow")
+        if "browser" in fixtures:
             item.add_marker("browser")
 
 
