@@ -1,6 +1,6 @@
 """Scene formats: each is one file in this folder, found by itself; `register` adds one from elsewhere.
 
-A format is a module, or any object, with a `name`, by which `--format` chooses it; `detects(path)`, whether `path`, a
+A format is a module, or a class, with a `name`, by which `--format` chooses it; `detects(path)`, whether `path`, a
 folder or a file, looks like one; and `read(path, options)`, which gives what is there. Of several that detect a scene,
 the one with the smallest `order` (0 unless given) reads it; the built-in ones have 10 to 50.
 """
@@ -10,11 +10,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from dofnerf.files.pictures import PHOTO_SUFFIXES
 from dofnerf.scenes.reading import Found, ReadOptions
 
+T = TypeVar("T")
 FORMATS: dict[str, Format] = {}
 
 
@@ -28,11 +29,13 @@ class Format(Protocol):
     def read(self, path: Path, options: ReadOptions, /) -> Found: ...
 
 
-def register(format: Format) -> None:
-    """Add a format; `dofnerf info`, `train` and others then read it."""
-    if format.name == "auto" or FORMATS.get(format.name, format) is not format:
-        raise ValueError(f"there is a scene format {format.name!r} already")
-    FORMATS[format.name] = format
+def register(format: T) -> T:
+    """Add a format, a module or a class; `dofnerf info`, `train` and others then read it. Also a class's decorator."""
+    made: Format = format() if isinstance(format, type) else format  # type: ignore[assignment]
+    if made.name in ("auto", *FORMATS):
+        raise ValueError(f"there is a scene format {made.name!r} already")
+    FORMATS[made.name] = made
+    return format
 
 
 for _module in pkgutil.iter_modules(__path__):
