@@ -29,7 +29,7 @@ from dofnerf.capture.mapping import Attempt
 from dofnerf.files import write_image
 from dofnerf.files.progress import Progress
 from dofnerf.scenes import Scene
-from poses import align
+from oracles.poses import align
 
 PLAIN = Attempt("pycolmap's own settings", "own")
 COLUMNS = (

@@ -15,8 +15,8 @@ from dofnerf.capture import capture, mapping
 from dofnerf.cli import main
 from dofnerf.models.data import aperture_groups, exif_apertures, f_numbers
 from dofnerf.models.setting import Setting
+from oracles.poses import align
 from painted import BOARD, WALL
-from poses import align
 
 
 def test_cameras_are_where_they_were(captured):
