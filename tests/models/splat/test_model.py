@@ -9,9 +9,9 @@ import torch
 from small_splats import camera, random_gaussians, through_points
 
 from dofnerf.camera import Camera
+from dofnerf.models.splat.blurs import sub_apertures
 from dofnerf.models.splat.model import SplatModel
 from dofnerf.models.splat.raster import Gaussians, Style, from_colour
-from dofnerf.models.splat.sub_apertures import lens_parts
 from dofnerf.optics import Blades, Lens
 
 AHEAD = Camera(np.eye(3, 4), 60.0, 60.0, 24.0, 16.0, 48, 32)
@@ -100,7 +100,7 @@ def test_more_parts_are_nearer_to_a_real_lens(model):
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 6, 7, 8, 11, 12, 16, 19, 24, 28])
 def test_parts_of_a_lens_together_are_the_lens(count):
     """A disc of radius 1 has its centroid in the middle and the variance 1/4 along each axis."""
-    parts = lens_parts(count, turn=0.13)
+    parts = sub_apertures(count, turn=0.13)
     assert len(parts) == count
     x, y, radius = torch.tensor(parts).double().T
     assert abs(x.mean()) < 1e-6
@@ -117,7 +117,7 @@ def test_the_more_parts_the_more_a_point_is_blurred_to_a_disc():
     off = []
     for count in (1, 4, 8, 16, 32, 64):
         left = np.zeros((len(x), 16), complex)
-        for part in lens_parts(count):
+        for part in sub_apertures(count):
             for k, turn in enumerate(np.linspace(0, 2 * np.pi, 16, endpoint=False)):
                 away = part.x * np.cos(turn) + part.y * np.sin(turn)
                 left[:, k] += np.exp(-1j * x * away - part.radius**2 * x**2 / 8) / count

@@ -1,40 +1,28 @@
-"""A scene made of Gaussians, and the ways to put a lens before it."""
+"""A scene made of 3D Gaussians."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from dofnerf.camera import Camera
 from dofnerf.models.base import PLAIN, Blur, Model, View
-from dofnerf.models.splat.raster import (
-    CLASSIC,
-    Drawn,
-    Gaussians,
-    Style,
-    attribute,
-    draw,
-    from_colour,
-    project,
-    rasterise,
-    shifted,
-)
-from dofnerf.models.splat.sub_apertures import lens_parts
-from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
+from dofnerf.models.splat.blurs import BlurName, Shot, blur_model, sharp_picture
+from dofnerf.models.splat.raster import CLASSIC, Gaussians, Style, attribute, from_colour, project, rasterise
+from dofnerf.optics import scatter_layers, to_display
 from dofnerf.optics.layers import Layers
 from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve
 from dofnerf.optics.shapes import Disc
 
-BlurKind = Literal["gaussian", "scatter"]
+BlurKind = BlurName
 _OPACITY = 0.5  # of Gaussians at the start
-_SIZE = 0.7  # of theirs, in distances to their neighbours
-_PARTS = 12  # of the lens, in a view of one layer: with fewer, the parts show in lights out of focus
-_SEEN, _FAINT = 0.5, 0.02  # alpha below which there is no depth that counts, and no thing
+_SIZE = 0.7  # of Gaussians at the start, in distances to their neighbours
+_SUB_APERTURES = 12  # in a view of one layer; fewer would be visible in light sources out of focus
+_SEEN, _FAINT = 0.5, 0.02  # alpha below which a pixel's disparity is ignored in the view, and in a layer
 
 
 class SplatModel(Model):
@@ -80,8 +68,8 @@ class SplatModel(Model):
 
     @torch.no_grad()
     def view(self, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN) -> View:
-        """The picture that a camera takes; through a lens in the layers of depth that it asks for. Of one layer,
-        quicker and less exact: "gaussian", and "scatter" if the aperture is not a disc."""
+        """The picture of a camera; through a lens in `blur.layers` layers of depth. One layer is faster and less exact:
+        blur model "gaussian", or "scatter" if the aperture is not a disc."""
         if lens is None:
             return self.picture(camera)
         if blur.layers > 1:
@@ -89,20 +77,18 @@ class SplatModel(Model):
             radius = lens.coc_radius_from_disparity(layers.disparity)
             image = scatter_layers(layers.colour, layers.alpha, radius, lens.shape, blur.light)
         else:
-            kind: BlurKind = "gaussian" if isinstance(lens.shape, Disc) else "scatter"
-            image = self.picture(camera, lens, kind, parts=_PARTS, light=blur.light).image
+            kind = "gaussian" if isinstance(lens.shape, Disc) else "scatter"
+            image = self.picture(camera, lens, kind, parts=_SUB_APERTURES, light=blur.light).image
             sharp = self.picture(camera)
         return View(image, sharp.disparity, sharp.alpha)
 
     @torch.no_grad()
     def layers(self, camera: Camera, count: int) -> tuple[View, Layers]:
-        """The Gaussians in `count` bins of equal steps in disparity, between the nearest and the farthest thing seen,
-        each bin drawn by itself: what is hidden in the view is drawn there too. Unblurred, the layers give the view
-        back."""
-        light = self.style.light
+        """The Gaussians in `count` bins of equal steps in disparity, from the farthest to the nearest thing seen, each
+        bin rendered alone: it shows what is occluded in the view, too. Composited, the layers are the view."""
+        light, shot = self.style.light, Shot(self.style, self.background)
         projected = project(self.gaussians, camera, style=self.style)
-        whole = rasterise(projected, camera.width, camera.height)
-        sharp = View(to_display(self._before_background(whole, light), light), whole.mean_disparity(), whole.alpha)
+        sharp = shot.finished(rasterise(projected, camera.width, camera.height), light)
         seen = sharp.disparity[sharp.alpha > _SEEN]
         low, high = (float(seen.min()), float(seen.max())) if len(seen) else (0.0, 1.0)
         step = max((high - low) / count, 1e-12)
@@ -113,51 +99,29 @@ class SplatModel(Model):
         middle = low + step * (torch.arange(count, device=alpha.device) + 0.5)[:, None, None]
         depths = torch.where(alpha > _FAINT, torch.stack([part.mean_disparity() for part in drawn]), middle)
         lit = torch.stack([part.light / part.alpha.clamp(min=1e-6)[..., None] for part in drawn])
-        lit[0], alpha[0] = self._before_background(drawn[0], light), 1.0
+        lit[0], alpha[0] = shot.over_background(drawn[0], light), 1.0
         return sharp, Layers(to_display(lit, light), alpha.clamp(0, 1), depths)
 
     def picture(
         self,
         camera: Camera,
         lens: Lens | None = None,
-        blur: BlurKind = "gaussian",
+        blur: str = "gaussian",
         degree: int = 3,
         parts: int = 1,
         turn: float = 0.0,
         light: Curve = 2.2,
     ) -> View:
-        """The same with gradients, which reach the Gaussians and the lens; harmonics above `degree` are passed over.
+        """The same with gradients, which reach the Gaussians and the lens; harmonics above `degree` are ignored.
 
-        "gaussian" blurs each Gaussian by its own depth: it knows what is hidden, but not the aperture's shape;
-        disparity and alpha are then those of the blurred Gaussians. Where many opaque ones lie upon each other, edges
-        out of focus grow, as alphas do not add; the more `parts` the lens is seen through, turned by `turn` as in
-        `lens_parts`, the less, and the more the blur is a disc's. "scatter" blurs the sharp picture by its mean
-        disparity, as the paper does, in the shape of the lens. Blur adds up in linear light of the curve `light`.
+        `blur` is the name of a blur model (blurs.py). One that divides the lens uses `parts` sub-apertures, rotated by
+        `turn`. Blur adds up in linear light of the curve `light`.
         """
-        own = replace(self.style, degree=min(degree, self.style.degree))
-        gaussians = self.gaussians
-        if lens is None or blur == "scatter":
-            drawn = draw(gaussians, camera, style=own)
-            image = to_display(self._before_background(drawn, self.style.light), self.style.light)
-            if lens is not None:
-                image = scatter(image, lens.coc_radius_from_disparity(drawn.mean_disparity()), lens.shape, light)
-        elif blur == "gaussian":
-            style, opening = replace(own, light=light), (lens.aperture, lens.focus_disparity)
-            parts_of_it = lens_parts(parts, turn)
-            radii = {part.radius for part in parts_of_it}
-            projected = {radius: project(gaussians, camera, *opening, radius, style) for radius in radii}
-            views = [
-                rasterise(shifted(projected[part.radius], part, *opening), camera.width, camera.height)
-                for part in parts_of_it
-            ]
-            drawn = Drawn(*(torch.stack(values).mean(0) for values in zip(*views, strict=True)))
-            image = to_display(self._before_background(drawn, light), light)
-        else:
-            raise ValueError(f"blur must be 'gaussian' or 'scatter', found {blur!r}")
-        return View(image, drawn.mean_disparity(), drawn.alpha)
-
-    def _before_background(self, drawn: Drawn, light: Curve) -> Tensor:
-        return drawn.light + (1 - drawn.alpha)[..., None] * to_linear(self.background, light)
+        style = replace(self.style, degree=min(degree, self.style.degree))
+        shot = Shot(style, self.background, light, parts, turn)
+        if lens is None:
+            return sharp_picture(self.gaussians, camera, shot)
+        return blur_model(blur).picture(self.gaussians, camera, lens, shot)
 
     @torch.no_grad()
     def blame(self, camera: Camera, lens: Lens | None, error: Tensor) -> None:
