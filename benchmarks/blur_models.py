@@ -1,15 +1,15 @@
-"""What does each simplification of the splats' lens cost? Photos are drawn from splats, through lenses of several
+"""What does each simplification of the splats' lens cost? Photos are rendered from splats through lenses of several
 kinds.
 
     python benchmarks/blur_models.py                  takes about half an hour on two cores
     python benchmarks/blur_models.py --steps 0.2
 
-Splats trained on the sharp photos of the scene in the package become the world. Its photos are drawn through the true
-lens of each view: per Gaussian, as training draws them; exactly, by 128 views over a bell-shaped opening of the same
-variance, where only "alphas multiply instead of adding" is wrong; and exactly through a round one, where the bell is
-wrong too. Splats trained on those photos are compared with the world: PSNR of sharp views held out. The last line
-starts from the world's own splats, with the real photos, and compares with the real sharp photos: what real photos take
-away from a perfect start.
+Splats trained on the sharp photos of the scene in the package are the reference scene. Its photos are rendered through
+the true lens of each view: per Gaussian, as in training; exactly, by 128 views over a Gaussian aperture of the same
+variance, where only multiplying alphas instead of adding light is wrong; and exactly through a round aperture, where the
+Gaussian is wrong too. Splats trained on those photos are compared with the reference: PSNR of held-out sharp views. The
+last line starts from the splats of the reference, with the real photos, and compares with the real sharp photos: what
+real photos lose from a perfect start.
 
 Three of the *training* views are held out (see choices.py).
 """
@@ -38,25 +38,25 @@ from dofnerf.train import TrainConfig, preset, sharp_oracle, shortened, train, t
 VIEWS = 128
 
 
-class Bell(Disc):
-    """An aperture whose light falls off as a bell, with a disc's variance."""
+class GaussianAperture(Disc):
+    """An aperture whose light falls off as a Gaussian, with the variance of a disc."""
 
     def points(self, shape: tuple[int, ...], count: int, *_: object) -> torch.Tensor:
         spread = norm.ppf(qmc.Sobol(2, seed=0).random(count).clip(1e-4, 1 - 1e-4)) / 2
         return torch.from_numpy(spread).float().expand(*shape, count, 2)
 
 
-def drawn(world: SplatModel, scene: Scene, kind: str) -> torch.Tensor:
-    """The training photos (M, H, W, 3) that a lens of that kind takes of the world."""
+def rendered(reference: SplatModel, scene: Scene, kind: str) -> torch.Tensor:
+    """The training photos (M, H, W, 3) that a lens of that kind takes of the reference scene."""
     photos = []
     for i in scene.train:
         camera, true = scene.camera(i), scene.lens(i)
-        opening = Opening(DISC if kind == "round" else Bell(), world.style.light, 1, VIEWS)
+        opening = Opening(DISC if kind == "round" else GaussianAperture(), reference.style.light, 1, VIEWS)
         with torch.no_grad():
             if kind == "per Gaussian":
-                photos.append(world.picture(camera, true).image)
+                photos.append(reference.picture(camera, true).image)
                 continue
-            photos.append(to_display(exact(world, camera, true, opening, lambda: None), opening.light))
+            photos.append(to_display(exact(reference, camera, true, opening, lambda: None), opening.light))
     return torch.stack(photos).clamp(0, 1)
 
 
@@ -85,25 +85,25 @@ def main() -> None:
         parts,
         steps=replace(parts.steps, lens_steps=parts.steps.lens_steps + parts.steps.lens_ray_steps, lens_ray_steps=0),
     )
-    world = train(scene, sharp_oracle(parts)).model
-    assert isinstance(world, SplatModel)
-    truth = {i: world.view(scene.camera(i)).image.clamp(0, 1).numpy() for i in scene.test}
+    reference = train(scene, sharp_oracle(parts)).model
+    assert isinstance(reference, SplatModel)
+    truth = {i: reference.view(scene.camera(i)).image.clamp(0, 1).numpy() for i in scene.test}
     real = {i: scene.sharp(i) for i in scene.test}
     print(
-        f"{scene.describe()}; {parts.steps}; the world is {compared(world, real, scene):.2f} dB from the real sharp photos"
+        f"{scene.describe()}; {parts.steps}; reference {compared(reference, real, scene):.2f} dB from the real sharp photos"
     )
     print("\n| the photos' lens | training's lens | PSNR |\n|---|---|---|")
     for kind, name, config in (
         ("per Gaussian", "per Gaussian", whole),
-        ("bell", "per Gaussian", whole),
+        ("Gaussian", "per Gaussian", whole),
         ("round", "per Gaussian", whole),
-        ("round", f"at last in {parts.steps.lens_points} parts", parts),
+        ("round", f"at last {parts.steps.lens_points} sub-apertures", parts),
     ):
-        model = trained_on(drawn(world, scene, kind), scene, config)
+        model = trained_on(rendered(reference, scene, kind), scene, config)
         print(f"| {kind} | {name} | {compared(model, truth, scene):.2f} |", flush=True)
-    with mock.patch.object(SplatMethod, "begin", lambda *_: world):
+    with mock.patch.object(SplatMethod, "begin", lambda *_: reference):
         model = train(scene, replace(parts, steps=replace(parts.steps, pinhole_steps=0))).model
-    print(f"\nfrom the world's splats, on the real photos: {compared(model, real, scene):.2f} dB")  # type: ignore[arg-type]
+    print(f"\nfrom the reference's splats, on the real photos: {compared(model, real, scene):.2f} dB")  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """How well `dofnerf capture` finds poses: against a model that lies beside real photos, and against the truth.
 
+    export PYTHONPATH=tests
     python benchmarks/capture.py drinks DATA/drinks/photos --truth DATA/drinks --format colmap --size 1560
     python benchmarks/capture.py fern DATA/fern/images_8 --truth DATA/fern
     python benchmarks/capture.py package            # the blurred training photos of the scene in the package

@@ -3,20 +3,20 @@
     python benchmarks/share.py --preset best --out best       (or any three runs of one scene whose lens is known)
     python benchmarks/limit.py best
 
-Given is what we have to find: depth, lens, and what hides what. The scene is a flat picture, what the sharp oracle
-shows of a held-out view; for each amount of blur there, photos of it with the true lenses' discs and with the noise of
-the scene's photos, which is measured: in windows blurred by more than 4 pixels, at frequencies that such discs leave
-nothing of. As many Gaussians as we take, in a plane, learn from these photos with our rates and a price on edges, and
-after every quarter of the steps one looks at the truth: the best look counts. What they are off by where the view has
-that blur is what blur and noise take away.
+Given is what training has to find: depth, lens and occlusion. The scene is a flat picture: a held-out view as rendered
+by the run trained on sharp photos ("oracle"). For each amount of blur in it, photos are made with the discs of the true
+lenses and with the noise of the scene's photos. That noise is measured in windows blurred by more than 4 pixels, at
+frequencies that such discs remove. As many Gaussians as training uses, in a plane, learn from these photos with its rates
+and its sparse-gradient prior; the best of four evaluations during the steps counts. Their error, where the view has that
+blur, is what blur and noise take away.
 
-And where things are in focus, they are so in some of the photos only, while the oracle sees all of them sharp. What
-that costs is what an oracle loses that is trained on those photos alone, where the blur is less than a pixel. (With
-more than two lenses: the mean of oracles trained on one half of the photos and on the other.)
+Where things are in focus, they are so in some of the photos only, while the oracle has all of them sharp. That cost is
+the loss of an oracle trained on those photos alone, where the blur is less than a pixel. (With more than two lenses: the
+mean of oracles trained on either half of the photos.)
 
-Both come on top of the oracle's own error, and give a PSNR and a share of the defocus gap. It is no bound by proof:
-whoever knows more of pictures than that strong edges are few may do better than flat Gaussians. Photos of one lens
-count as their mean; blur is by the depth of the view itself, about that of its neighbours.
+Both add to the oracle's own error, and give a PSNR and a share of the defocus gap. This is no proven bound: a stronger
+prior than sparse gradients may do better than flat Gaussians. Photos of one lens count as their mean; blur is by the
+depth of the view itself, about that of its neighbours.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def learn_flat(
     model = begin_splats(points, sharpest[row.clamp(max=height - 1), column.clamp(max=width - 1)], size, 0, GAMMA, 1)
     groups = method("splat").groups(model, config)
     adam = torch.optim.Adam([{"params": group.parameters, "betas": group.betas} for group in groups], eps=1e-15)
-    looks = []
+    results = []
     for step in range(steps):
         blur, photo, weight = photos[step % len(photos)]
         for group, values in zip(groups, adam.param_groups, strict=True):
@@ -143,8 +143,8 @@ def learn_flat(
         (weight * error + edges * price_of_edges(picture)).backward()
         adam.step()
         if (step + 1) % (steps // 4) == 0:
-            looks.append(model.picture(camera, degree=0).image.detach().clamp(0, 1))
-    return looks
+            results.append(model.picture(camera, degree=0).image.detach().clamp(0, 1))
+    return results
 
 
 def main() -> None:
@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--noise", type=float, help="deviation of the photos' noise, instead of what is measured")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument(
-        "--edges", type=float, nargs="+", default=[3e-4], help="price on edges; of several the best counts"
+        "--edges", type=float, nargs="+", default=[3e-4], help="weights of the sparse-gradient prior; the best counts"
     )
     parser.add_argument("--views", type=int, help="how many of the held-out views; all, if not said")
     given = parser.parse_args()
@@ -189,17 +189,17 @@ def main() -> None:
                 continue
             middle = float(np.median(disparity[where]))
             discs = [(Disc(float(radius_of(lens, middle)), *disparity.shape), n) for lens, n in kinds.items()]
-            dice = torch.Generator().manual_seed(i)
+            generator = torch.Generator().manual_seed(i)
             photos = [
                 (
                     disc,
-                    disc(truth) + noise / n**0.5 * torch.randn(truth.shape, generator=dice),
+                    disc(truth) + noise / n**0.5 * torch.randn(truth.shape, generator=generator),
                     n * len(kinds) / len(lenses),
                 )
                 for disc, n in discs
             ]
-            looks = [look for edges in given.edges for look in learn_flat(truth, photos, given.steps, edges, i)]
-            error = min(float((look - truth).square().mean(-1).numpy()[where].mean()) for look in looks)
+            results = [result for edges in given.edges for result in learn_flat(truth, photos, given.steps, edges, i)]
+            error = min(float((result - truth).square().mean(-1).numpy()[where].mean()) for result in results)
             lost += error * where.mean()
             seldom += fewer[where].mean() * where.mean() if (number + 1) * STEP <= FOCUSED else 0.0
             print(
@@ -209,10 +209,11 @@ def main() -> None:
             )
         best.append(-10 * math.log10(floor.mean() + lost))
         both.append(-10 * math.log10(floor.mean() + lost + seldom))
-    twin, got, sharp = (held_out_psnr(run, scene) for run in (pinhole, ours, oracle))
-    print(f"\npinhole twin {twin:.2f}, ours {got:.2f}, oracle {sharp:.2f}: share {(got - twin) / (sharp - twin):.3f}")
+    plain, got, sharp = (held_out_psnr(run, scene) for run in (pinhole, ours, oracle))
+    print(f"\nwithout a lens model {plain:.2f}, ours {got:.2f}, trained on sharp photos {sharp:.2f}: ", end="")
+    print(f"share {(got - plain) / (sharp - plain):.3f}")
     for name, values in (("flat, depth and lens known", best), ("and half of the photos in focus", both)):
-        print(f"{name}: {np.mean(values):.2f} dB, share {(np.mean(values) - twin) / (sharp - twin):.3f}")
+        print(f"{name}: {np.mean(values):.2f} dB, share {(np.mean(values) - plain) / (sharp - plain):.3f}")
 
 
 if __name__ == "__main__":

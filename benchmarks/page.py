@@ -4,9 +4,9 @@ Chromium whose WebGL is drawn by the processor.
     dofnerf export RUN --html --width 1008 --out page.html
     python benchmarks/page.py page.html
 
-A hand drags the focus to and fro for some seconds. The page takes fewer taps, and fewer pixels, until about 30 frames a
-second come out; what it settles on is printed, and how many looks at textures that is a second, the number to compare
-with what a graphics card can do (a cheap telephone's: one to two thousand million).
+The focus is dragged to and fro for some seconds. The page takes fewer taps and fewer pixels until it draws about 30 frames
+a second; what it settles on is printed, and how many texture fetches that is a second, to compare with what a graphics
+card can do (that of a cheap telephone: one to two thousand million).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
     times, pixels = found["times"], found["width"] * found["height"] / found["zoom"] ** 2
     late = [b - a for a, b in pairwise(times)][len(times) // 2 :]  # when it has settled
     rate = 1000 * len(late) / sum(late)
-    looks = rate * pixels * found["layers"] * found["taps"] * 3
+    fetches = rate * pixels * found["layers"] * found["taps"] * 3
     print(
         f"{found['width']} × {found['height']}, {found['layers']} layers, the machine's load {os.getloadavg()[0]:.1f}"
     )
@@ -67,7 +67,7 @@ def main() -> None:
         f"{rate:.0f} frames a second, the slowest of these {max(late):.0f} ms; settled on quality {found['quality']}:"
     )
     print(
-        f"{found['taps']} taps, 1 of {found['zoom'] ** 2} pixels; at most {looks / 1e6:.0f} million looks at textures a second"
+        f"{found['taps']} taps, 1 of {found['zoom'] ** 2} pixels; at most {fetches / 1e6:.0f} million texture fetches a second"
     )
 
 

@@ -1,16 +1,16 @@
-"""How much of the defocus gap does training with a lens close? Three runs of one budget: pinhole twin, ours, sharp
-oracle.
+"""How much of the defocus gap does training with a lens close? Three runs of one budget: without a lens model (pinhole),
+ours, trained on sharp photos (oracle).
 
     python benchmarks/share.py                                  the scene in the package, preset fast
     python benchmarks/share.py SCENE --field hash --steps 0.5   half of the preset's steps
     python benchmarks/share.py --only ours --lens '{"search": false}'
-    python benchmarks/share.py --photos sharp --field hash      nothing is blurred: does it harm to look for a lens?
+    python benchmarks/share.py --photos sharp --field hash      nothing is blurred: does it harm to learn a lens?
     python benchmarks/share.py --width 144 --field nerf --field-config '{"depth": 4, "width": 64}'
 
 Prints PSNR over the held-out views, rendered with aperture 0 against the all-in-focus photos, the share (ours −
-pinhole) / (oracle − pinhole), and how far the lens found is from the true one. On sharp photos there is no gap: it
-prints what ours loses, and the largest blur that the lens found claims of any of the scene's points. Settings are tried
-with --validation, which holds out some of the training photos instead. Runs are kept under --out and resumed.
+pinhole) / (oracle − pinhole), and the errors of the learned lens. On sharp photos there is no gap: it prints what ours
+loses, and the largest blur radius that the learned lens gives to any of the scene's points. Choose settings with
+--validation, which holds out some of the training photos instead. Runs are kept under --out and resumed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def main() -> None:
         share = (found["ours"] - found["pinhole"]) / (found["oracle"] - found["pinhole"])
         print(f"share of the defocus gap closed  {share:.2f}")
     elif {"pinhole", "ours"} <= found.keys():
-        print(f"ours − pinhole twin  {found['ours'] - found['pinhole']:+.2f} dB")
+        print(f"ours − without a lens model  {found['ours'] - found['pinhole']:+.2f} dB")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def steps_of_run(path: Path, rounds: int) -> None:
-    """Pinhole, lens, lens in parts and nerf in turn; then frames."""
+    """Steps without a lens, with it, with sub-apertures, and of nerf in turn; then frames."""
     run, scene = Run.load(path), scenes.demo()
     learner, data = run.learner, training_data(scene, "given", torch.device("cpu"))
     steps = steps_of(learner, data)
@@ -53,7 +53,7 @@ def steps_of_run(path: Path, rounds: int) -> None:
     def step(stage: str) -> None:
         learner.update(steps(stage, learner.generator))  # type: ignore[arg-type]
 
-    stages = {"pinhole": "pinhole", "lens": "patches", f"lens in {run.config.steps.lens_points} parts": "lens rays"}
+    stages = {"pinhole": "pinhole", "lens": "patches", f"{run.config.steps.lens_points} sub-apertures": "lens rays"}
     times: dict[str, list[float]] = {name: [] for name in (*stages, "nerf")}
     for turn in range(rounds + 1):
         for name, stage in stages.items():
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, nargs=2, default=(1008, 756))
     parser.add_argument("--splats", type=int, default=200_000)
     parser.add_argument("--steps", type=int, default=6)
-    parser.add_argument("--preset", default="fast", help="whose parts of the lens, for memory alone")
+    parser.add_argument("--preset", default="fast", help="whose number of sub-apertures, for memory alone")
     given = parser.parse_args()
     print(
         f"dofnerf {dofnerf.__version__}, {torch.get_num_threads()} threads, the machine's load {os.getloadavg()[0]:.1f}"

@@ -1,8 +1,7 @@
-"""Who does the cells: this process, a pool of processes on this machine, or the workers of a Ray cluster.
+"""Where cells are done: in this process, in a pool of processes on this machine, or by the workers of a Ray cluster.
 
-An engine is given cells while it has room, and hands each back when it is done, with the words of what went wrong, if
-anything. A worker that is lost (killed, out of memory, its machine gone) costs its cell and nothing else: cells keep
-checkpoints and findings in their folders, which all workers must see.
+A worker that is lost (killed, out of memory, its machine gone) costs its cell and nothing else: cells keep checkpoints
+and findings in their folders, which all workers must see.
 """
 
 from __future__ import annotations
@@ -31,27 +30,26 @@ load_plugins()  # a worker imports this module, and then unpickles a cell whose 
 
 
 class Engine(Protocol):
-    """`slots` cells at once. `end` comes last, `interrupted` or not."""
+    """Does `slots` cells at once. `end` comes last, `interrupted` or not."""
 
     slots: int
 
     def begin(self, cell: Cell) -> None: ...
 
     def next(self) -> tuple[Cell, str]:
-        """Waits for a cell → that cell, and what went wrong, or nothing."""
+        """Wait for a cell; returns it and what went wrong, or ""."""
         ...
 
     def end(self, interrupted: bool) -> None: ...
 
 
 def attempt(cell: Cell, out: Path, lpips: LpipsConfig, threads: int | None) -> str:
-    """Do a cell; what a person should know of a failure comes back as words."""
+    """Do a cell; returns the message of a failure, or ""."""
     try:
         do_cell(cell, out, lpips, threads)
-    except (ValueError, OSError, MemoryError) as error:
-        return " ".join(str(error).split()) or type(error).__name__
-    except Exception as error:  # whatever it is, the other cells are none the worse for it
-        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    except Exception as error:  # whatever it is, the other cells go on
+        words, name = " ".join(str(error).split()), type(error).__name__
+        return (words or name) if isinstance(error, ValueError | OSError | MemoryError) else f"{name}: {words}"
     return ""
 
 
@@ -87,9 +85,8 @@ class Processes:
 
     def begin(self, cell: Cell) -> None:
         mine, theirs = self.context.Pipe(duplex=False)
-        process = self.context.Process(
-            target=_child, args=(theirs, cell, self.out, self.lpips, self.threads), daemon=True
-        )
+        arguments = theirs, cell, self.out, self.lpips, self.threads
+        process = self.context.Process(target=_child, args=arguments, daemon=True)
         with handled(signal.SIGINT, signal.SIG_IGN):  # it does not hear Ctrl-C: we do, and tell it once
             process.start()
         theirs.close()
@@ -105,15 +102,13 @@ class Processes:
             words = ""
             process.join()
             if process.exitcode:
-                words = (
-                    f"{LOST} ({f'signal {-process.exitcode}' if process.exitcode < 0 else f'exit {process.exitcode}'})"
-                )
+                words = f"{LOST} ({'signal' if process.exitcode < 0 else 'exit'} {abs(process.exitcode)})"
         process.join()
         ready.close()
         return cell, words
 
     def end(self, interrupted: bool) -> None:
-        """Ask the children to stop, who then write a checkpoint; whoever takes too long is stopped."""
+        """Ask the processes to stop, which then write a checkpoint; those that take too long are killed."""
         for process, _ in self.running.values():
             process.terminate()
         until = time.monotonic() + (_PATIENCE if interrupted else 0)
@@ -130,7 +125,7 @@ Handler = Callable[[int, Any], Any] | signal.Handlers
 
 @contextmanager
 def handled(number: signal.Signals, by: Handler) -> Iterator[None]:
-    """A signal is handled otherwise for a while, where that can be: in the main thread."""
+    """Another handler for a signal, for a while; only possible in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -142,8 +137,7 @@ def handled(number: signal.Signals, by: Handler) -> Iterator[None]:
 
 
 def as_by_ctrl_c(number: int, frame: FrameType | None) -> None:
-    """A polite end (SIGTERM) keeps what Ctrl-C keeps, also where Ctrl-C itself is ignored, as in a shell's
-    background."""
+    """SIGTERM is handled as Ctrl-C, also where Ctrl-C itself is ignored, as in a shell's background."""
     by_ctrl_c = signal.getsignal(signal.SIGINT)
     if not callable(by_ctrl_c):
         raise KeyboardInterrupt
@@ -151,7 +145,7 @@ def as_by_ctrl_c(number: int, frame: FrameType | None) -> None:
 
 
 def _child(answer: Connection, cell: Cell, out: Path, lpips: LpipsConfig, threads: int) -> None:
-    """Do a cell in a process of its own, which stops with a checkpoint when told to, or when its parent is gone."""
+    """The process of a cell: stops with a checkpoint when told to, or when its parent is gone."""
     if hasattr(os, "setsid"):
         os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -180,12 +174,11 @@ class Ray:
             raise ValueError("--ray needs the package ray: pip install 'dofnerf[ray]'") from None
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         self.ray, self.out, self.lpips, self.slots = ray, out.absolute(), lpips, jobs
-        local = address == "local"
-        quiet: dict[str, Any] = (
-            {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False} if local else {}
-        )
+        options: dict[str, Any] = {"logging_level": "ERROR"}
+        if address == "local":
+            options |= {"num_cpus": jobs, "log_to_driver": False, "include_dashboard": False}
         try:
-            ray.init(address=address, **({"num_cpus": jobs} | quiet if local else {"logging_level": "ERROR"}))
+            ray.init(address=address, **options)
         except (ConnectionError, ValueError, OSError) as error:
             raise ValueError(f"--ray {address}: no cluster there ({' '.join(str(error).split())[:120]})") from None
         remote: Callable[..., Any] = ray.remote(num_cpus=1, max_retries=0)

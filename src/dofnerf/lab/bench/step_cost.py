@@ -1,9 +1,8 @@
 """What a lens costs: a training step with one against a pinhole step of as many rays, a view through one against a
 sharp view.
 
-Both kinds of step move the same field and do all that training does: rays, samples, field, concentrate (and scatter),
-loss, gradients, Adam. The lens is the scene's true one where known, so blur is as large as it is. Time is the
-processor's, so that other programs disturb it little; medians over rounds that take turns.
+Both kinds of step train the same field, with all that belongs to a step. The lens is the scene's true one where known,
+so that blur has its true size. Processor time, which other programs disturb little; medians of interleaved rounds.
 """
 
 from __future__ import annotations

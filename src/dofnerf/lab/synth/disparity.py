@@ -64,20 +64,14 @@ def disparities(scene: Scene, config: DisparityConfig) -> tuple[Disparities, str
             return _from_folder(scene, config.maps, config.map_kind), f"{config.map_kind} maps in {config.maps}"
         if not has_files:
             i = next(i for i, frame in enumerate(scene.frames) if frame.depth is None)
-            raise ValueError(
-                f"frame {i} ({scene.frames[i].name}): has no depth map; give --maps FOLDER or another --disparity"
-            )
-        return lambda i: _inverse(
-            scene.depth(i), f"frame {i} ({scene.frames[i].name}): depth"
-        ), "the scene's depth maps"
+            raise ValueError(f"{_frame(scene, i)}: has no depth map; give --maps FOLDER or another --disparity")
+        return lambda i: _inverse(scene.depth(i), f"{_frame(scene, i)}: depth"), "the scene's depth maps"
     if kind == "points":
         if not has_points:
             counts = [len(scene.visible(i).depth) for i in range(len(scene))]
             i = int(np.argmin(counts))
-            raise ValueError(
-                f"frame {i} ({scene.frames[i].name}): sees {counts[i]} sparse points, fewer than {FEWEST_POINTS}; "
-                "use another --disparity"
-            )
+            few = f"sees {counts[i]} sparse points, fewer than {FEWEST_POINTS}"
+            raise ValueError(f"{_frame(scene, i)}: {few}; use another --disparity")
         return lambda i: _from_points(scene, i), "sparse points"
     from dofnerf.lab.synth.monocular import MonocularNetwork
 
@@ -99,7 +93,7 @@ def metric(relative: np.ndarray, scene: Scene, i: int) -> np.ndarray:
     """Relative disparity (H, W) → 1 / scene units, by the points that photo i sees, else by its depth range."""
     low, high = float(relative.min()), float(relative.max())
     if not (np.isfinite(high - low) and high > low):
-        raise ValueError(f"frame {i} ({scene.frames[i].name}): the disparity map is {low:g} everywhere")
+        raise ValueError(f"{_frame(scene, i)}: the disparity map is {low:g} everywhere")
     relative = (relative.astype(np.float64) - low) / (high - low)
     seen = scene.visible(i)
     if len(seen.depth) < FEWEST_POINTS:
@@ -108,10 +102,8 @@ def metric(relative: np.ndarray, scene: Scene, i: int) -> np.ndarray:
     column, row = seen.pixels.astype(np.int64).T
     slope, shift = _fit(relative[row, column], 1 / seen.depth)
     if not slope > 0:
-        raise ValueError(
-            f"frame {i} ({scene.frames[i].name}): the disparity map runs against the sparse points; "
-            "is it depth, or of another photo?"
-        )
+        words = "the disparity map runs against the sparse points; is it depth, or of another photo?"
+        raise ValueError(f"{_frame(scene, i)}: {words}")
     # What the fit puts beyond infinity lies far beyond the farthest point.
     return np.maximum(slope * relative + shift, 0.5 / seen.depth.max()).astype(np.float32)
 
@@ -124,8 +116,8 @@ def _fit(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     for _ in range(20):
         root = np.sqrt(weight)
         solution = np.linalg.lstsq(terms * root[:, None], y * root, rcond=None)[0]
-        misses = np.abs(terms @ solution - y)
-        weight = 1 / (1 + (misses / max(2 * float(np.median(misses)), 1e-12)) ** 2)
+        residual = np.abs(terms @ solution - y)
+        weight = 1 / (1 + (residual / max(2 * float(np.median(residual)), 1e-12)) ** 2)
     return float(solution[0]), float(solution[1])
 
 
@@ -145,9 +137,7 @@ def _from_folder(scene: Scene, folder: Path, kind: str) -> Disparities:
         names = [f"{Path(frame.name).stem}{suffix}" for suffix in (".npy", ".exr", *MAP_SUFFIXES)]
         found = next((folder / name for name in names if (folder / name).is_file()), None)
         if found is None:
-            raise ValueError(
-                f"--maps {folder}: no map for frame {i} ({frame.name}); expected {names[0]} or another suffix"
-            )
+            raise ValueError(f"--maps {folder}: no map for {_frame(scene, i)}; expected {names[0]} or another suffix")
         files.append(found)
     width, height = scene.size
 
@@ -167,9 +157,8 @@ def _from_folder(scene: Scene, folder: Path, kind: str) -> Disparities:
             )
         if kind == "depth":
             return _inverse(values, f"{files[i]}: depth")
-        _refuse(
-            ~((values >= 0) & np.isfinite(values)), values, f"{files[i]}: disparity must be finite and not negative"
-        )
+        bad = ~((values >= 0) & np.isfinite(values))
+        _refuse(bad, values, f"{files[i]}: disparity must be finite and not negative")
         return values
 
     return disparity
@@ -181,9 +170,12 @@ def _inverse(depth: np.ndarray | None, what: str) -> np.ndarray:
     return (1 / depth.astype(np.float64)).astype(np.float32)
 
 
+def _frame(scene: Scene, i: int) -> str:
+    return f"frame {i} ({scene.frames[i].name})"
+
+
 def _refuse(bad: np.ndarray, values: np.ndarray, what: str) -> None:
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise ValueError(
-            f"{what}, found {values[row, column]:g} at column {column}, row {row} ({int(bad.sum())} such pixels)"
-        )
+        where = f"column {column}, row {row} ({int(bad.sum())} such pixels)"
+        raise ValueError(f"{what}, found {values[row, column]:g} at {where}")

@@ -24,7 +24,7 @@ from dofnerf.scenes.source import resize
 
 COARSEST = 12  # pixels along the shorter side at which the pyramid ends
 MANY_ITERATIONS = 200
-DOUBTFUL = 0.1  # a miss by this share of the points' range halves a point's confidence
+DOUBTFUL = 0.1  # × the points' range: a residual that halves a point's confidence
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Guide:
     confidence: float = 4.0
     """Weight of a point against the smoothness to one neighbour pixel."""
     rounds: int = 3
-    """Solutions at the finest size, each doubting the points that the last one missed."""
+    """Solutions at the finest size, each with less weight on points with a large residual in the last."""
 
 
 GUIDE = Guide()
@@ -64,8 +64,8 @@ def interpolate(
         doubt = np.ones_like(trust)
         for _ in range(guide.rounds if size == sizes[0] else 1):
             solution = _solve(solution, edges, *_gather(cells, trust * doubt, values, size))
-            misses = np.abs(solution.reshape(-1)[cells] - values)
-            doubt = 1 / (1 + (misses / (DOUBTFUL * scale)) ** 2)
+            residual = np.abs(solution.reshape(-1)[cells] - values)
+            doubt = 1 / (1 + (residual / (DOUBTFUL * scale)) ** 2)
     return solution.astype(np.float32)
 
 

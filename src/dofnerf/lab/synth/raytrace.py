@@ -53,9 +53,8 @@ def probe(variant: str) -> None:
     """Render one tiny picture of every kind of material; returns if the variant works, dies in its own way if not."""
     kinds: tuple[Kind, ...] = ("matte", "gloss", "metal", "light")
     ball = sphere(0.4, 12)
-    parts = [
-        Part(ball.placed(x=number - 1.5), Material(np.full((4, 4, 3), 0.5), kind)) for number, kind in enumerate(kinds)
-    ]
+    grey = np.full((4, 4, 3), 0.5)
+    parts = [Part(ball.placed(x=number - 1.5), Material(grey, kind)) for number, kind in enumerate(kinds)]
     pose = np.eye(4)[:3]
     pose[2, 3] = 4.0
     camera = Camera(pose, 8.0, 8.0, 8.0, 4.0, 16, 8)
@@ -126,22 +125,17 @@ def _sensor(camera: Camera, lens: tuple[float, float] | None, samples: int) -> d
     centred = abs(camera.cx - camera.width / 2) < 1e-6 and abs(camera.cy - camera.height / 2) < 1e-6
     if not centred or abs(camera.fx - camera.fy) > 1e-6 * camera.fx:
         raise ValueError("the lens maker wants square pixels and a centred principal point")
+    angle = float(np.rad2deg(2.0 * np.arctan(camera.width / (2.0 * camera.fx))))
     sensor: dict[str, Any] = {
         "type": "perspective",
         "fov_axis": "x",
-        "fov": float(np.rad2deg(2.0 * np.arctan(camera.width / (2.0 * camera.fx)))),
+        "fov": angle,
         "near_clip": 0.01,
         "far_clip": 1000.0,
-        # A box filter is what a real sensor does: each pixel averages the light on its own square.
-        "film": {
-            "type": "hdrfilm",
-            "width": camera.width,
-            "height": camera.height,
-            "pixel_format": "rgb",
-            "rfilter": {"type": "box"},
-        },
-        "sampler": {"type": "multijitter", "sample_count": samples},
     }
+    # A box filter is what a real sensor does: each pixel averages the light on its own square.
+    film = {"width": camera.width, "height": camera.height, "pixel_format": "rgb", "rfilter": {"type": "box"}}
+    sensor |= {"film": {"type": "hdrfilm", **film}, "sampler": {"type": "multijitter", "sample_count": samples}}
     if lens is not None:
         sensor |= {"type": "thinlens", "aperture_radius": float(lens[0]), "focus_distance": float(lens[1])}
     return sensor
@@ -165,18 +159,13 @@ def _bsdf(mi: ModuleType, material: Material) -> Any:
     if material.kind == "gloss":
         inner = {"type": "roughplastic", "diffuse_reflectance": texture, "alpha": material.roughness}
     elif material.kind == "metal":
-        inner = {
-            "type": "roughconductor",
-            "material": "none",
-            "specular_reflectance": texture,
-            "alpha": material.roughness,
-        }
+        inner = {"type": "roughconductor", "material": "none"}
+        inner |= {"specular_reflectance": texture, "alpha": material.roughness}
     return mi.load_dict({"type": "twosided", "inner": inner})
 
 
 def _lamp_weight(part: Part) -> float:
-    """How often a lamp is asked for light. Power alone would starve small lamps, whose light is strong close by: its
-    root."""
+    """How often a lamp is sampled: the root of its power, for power alone would starve small lamps."""
     corners = part.mesh.vertices[part.mesh.faces]
     area = 0.5 * np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1).sum()
     return float(np.sqrt(area * np.mean(np.asarray(part.material.colour))))
