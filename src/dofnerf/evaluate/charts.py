@@ -87,7 +87,7 @@ def lens_charts(lenses: PhotoLenses) -> list[str]:
         figure = Figure(figsize=(5.6, 3.7), facecolor="none", layout="constrained")
         axes = figure.subplots()
         tips = draw(axes, lenses, True)
-        axes.legend(loc="upper right", ncols=3, framealpha=1, labelcolor=INK)
+        figure.legend(loc="outside upper right", ncols=3, frameon=False, labelcolor=INK)
         drawings.append(svg_of(figure, axes.get_title(), tips))
     return drawings
 
@@ -106,7 +106,7 @@ def curve_chart(points: Mapping[int, tuple[float, str]]) -> str:
     axes.set_ylabel("PSNR of the batch, dB", color=INK)
     axes.grid(alpha=0.25, linewidth=0.6)
     axes.tick_params(colors=INK)
-    axes.legend(loc="lower right", framealpha=1, labelcolor=INK)
+    figure.legend(loc="outside upper right", ncols=3, frameon=False, labelcolor=INK)
     return svg_of(figure, "Training")
 
 
