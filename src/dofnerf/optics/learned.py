@@ -1,9 +1,8 @@
-"""LearnedLens: one aperture and one focus per photo, to be learned together with a scene.
+"""LearnedLens: one aperture and one focus per photo, learned together with a scene.
 
-Both are bounded smoothly. The aperture lies between 0 and the one that blurs by `max_radius` pixels from one end of the
-scene's depth range to the other; the focus is kept as disparity, 5 % of the range wider than the scene each way
-(infinity, disparity 0, included where the range comes near it). A bounded value is low + (high − low)·sigmoid(raw), raw
-free: it cannot die at a bound as a relu can, and near 0 the aperture moves by a factor, not by a fixed amount.
+Both are low + (high − low)·sigmoid(raw): unlike a relu, that has a gradient at the bounds, and near 0 the aperture
+changes by a factor. The largest aperture blurs by `max_radius` pixels from one end of the scene's depth range to the
+other. The focus is a disparity in the scene's range, widened by 5 % on both sides (down to 0, infinity, at most).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from dofnerf.optics.lens import coc_radius, coc_radius_from_disparity, f_number_from_aperture, inverse
+from dofnerf.optics.lens import Lens, check_depth, coc_radius_from_disparity, f_number_from_aperture, inverse
 
 _START_BLUR = 2.5  # pixels at either end of the range; below half a pixel the aperture gets almost no gradient
 _MARGIN = 0.05
@@ -22,12 +21,11 @@ _EDGE = 1e-4  # starting values stay this share of the range away from its ends,
 
 
 class LearnedLens(nn.Module):
-    """Aperture and focus of `num_photos` photos of a scene that lies between depths `near` and `far` (which may be
-    inf).
+    """Aperture and focus of `num_photos` photos of a scene between depths `near` and `far` (inf is allowed).
 
-    `aperture` and `focus_disparity` are starting values: a number for all, or one per photo; one at a bound, such as
-    aperture 0, starts a ten-thousandth of the range inside, where it can still learn. Photos with the same entry in
-    `groups`, such as their f-number, share one aperture.
+    `aperture` and `focus_disparity` are starting values, one number or one per photo; a value at a bound, such as
+    aperture 0, starts 1e-4 of the range inside, where it has a gradient. Photos with the same entry in `groups`, such
+    as their f-number, share one aperture.
     """
 
     raw_aperture: nn.Parameter
@@ -64,14 +62,12 @@ class LearnedLens(nn.Module):
             raise ValueError(f"groups must be one for each of {num_photos} photos, found {names.tolist()}")
         members = torch.unique(names, return_inverse=True)[1]
         self.register_buffer("groups", members)
-        start = _per_photo(
-            "aperture", min(2 * _START_BLUR, max_radius / 2) / span if aperture is None else aperture, num_photos
-        )
-        sizes = torch.bincount(members)
+        aperture = min(2 * _START_BLUR, max_radius / 2) / span if aperture is None else aperture
+        start, sizes = _per_photo("aperture", aperture, num_photos), torch.bincount(members)
         shared = torch.zeros(len(sizes)).index_add(0, members, start) / sizes.clamp(min=1)
         self.raw_aperture = nn.Parameter(_unbound("aperture", shared, 0.0, max_aperture))
-        middle = (1 / near + 1 / far) / 2
-        focus = _per_photo("focus_disparity", middle if focus_disparity is None else focus_disparity, num_photos)
+        focus_disparity = (1 / near + 1 / far) / 2 if focus_disparity is None else focus_disparity
+        focus = _per_photo("focus_disparity", focus_disparity, num_photos)
         self.raw_focus = nn.Parameter(_unbound("focus_disparity", focus, low, high))
 
     def learn(self, aperture: bool = True, focus: bool = True) -> LearnedLens:
@@ -98,50 +94,43 @@ class LearnedLens(nn.Module):
 
     @property
     def largest_radius(self) -> Tensor:
-        """(num_photos,): the largest blur radius in pixels that each photo's lens gives to anything within the
-        range."""
+        """(num_photos,), pixels: the largest blur radius of each photo's lens within the range."""
         low, high = self.focus_range
         focus = self.focus_disparity
         return self.aperture * torch.maximum(focus - low, high - focus)
 
+    def lens(self, photo: int | Tensor) -> Lens:
+        """The lens of one photo, or of the B photos of an index tensor: `aperture` and focus are then (B,)."""
+        return Lens(self.aperture[photo], focus_disparity=self.focus_disparity[photo])
+
     def coc_radius(self, depth: Tensor, photo: int | Tensor) -> Tensor:
         """Signed blur radius in pixels of `depth` (H, W) in one photo, or (B, …) in the B photos of an index tensor."""
-        return coc_radius(depth, *self._of(photo, depth))
+        check_depth(depth)
+        return self.coc_radius_from_disparity(1 / depth, photo)
 
     def coc_radius_from_disparity(self, disparity: Tensor, photo: int | Tensor) -> Tensor:
         """The same from 1/depth."""
-        return coc_radius_from_disparity(disparity, *self._of(photo, disparity))
+        one = self.lens(photo)
+        shape = one.aperture.shape + (1,) * (disparity.ndim - one.aperture.ndim)
+        return coc_radius_from_disparity(disparity, one.aperture.reshape(shape), one.focus_disparity.reshape(shape))
 
     def table(
         self, focal_px: float | None = None, focal_length_mm: float | None = None, unit_mm: float = 1000.0
     ) -> list[dict[str, float]]:
-        """One row a photo: in scene units, in the paper's (K), and, where the focal length is known, as lens radius and
-        f-number.
+        """One row a photo: aperture, the paper's K, focus; with the focal length also lens radius and f-number.
 
         `focal_px` is the focal length in pixels, `focal_length_mm` in millimetres, `unit_mm` one scene unit in
         millimetres.
         """
         rows = []
-        values = zip(self.aperture.tolist(), self.focus_disparity.tolist(), strict=True)
-        for photo, (aperture, disparity) in enumerate(values):
-            row = {
-                "photo": photo,
-                "aperture": aperture,
-                "K": 2 * aperture,
-                "focus_depth": inverse(disparity),
-                "focus_disparity": disparity,
-            }
+        for photo, (a, d) in enumerate(zip(self.aperture.tolist(), self.focus_disparity.tolist(), strict=True)):
+            row = {"photo": photo, "aperture": a, "K": 2 * a, "focus_depth": inverse(d), "focus_disparity": d}
             if focal_px is not None:
-                row["lens_radius"] = aperture / focal_px
+                row["lens_radius"] = a / focal_px
                 if focal_length_mm is not None:
-                    row["f_number"] = f_number_from_aperture(aperture, focal_length_mm, focal_px, unit_mm)
+                    row["f_number"] = f_number_from_aperture(a, focal_length_mm, focal_px, unit_mm)
             rows.append(row)
         return rows
-
-    def _of(self, photo: int | Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-        aperture, focus = self.aperture[photo], self.focus_disparity[photo]
-        shape = aperture.shape + (1,) * (like.ndim - aperture.ndim)
-        return aperture.reshape(shape), focus.reshape(shape)
 
 
 def _per_photo(name: str, value: Tensor | Sequence[float] | float, count: int) -> Tensor:

@@ -1,0 +1,37 @@
+"""The examples run, at small size, and do what they say."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dofnerf.files import read_image
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(name: str, *flags: str) -> str:
+    return subprocess.run([sys.executable, EXAMPLES / name, *flags], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_each_is_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 60
+
+
+def test_01_refocus(tmp_path):
+    run("01_refocus.py", "--every", "6", "--out", str(tmp_path))
+    near, far, blades = (read_image(tmp_path / f"{name}.png") for name in ("near", "far", "near-six-blades"))
+    assert near.shape == far.shape
+    assert abs(near - far).mean() > 2 * abs(near - blades).mean() > 0
+
+
+def test_02_lens_in_your_renderer():
+    words = run("02_lens_in_your_renderer.py", "--size", "32", "--steps", "800")
+    found = [[float(value) for value in re.findall(r"[\d.]+", line)[1:]] for line in words.splitlines()]
+    assert len(found) == 4
+    for aperture, true_aperture, focus, true_focus in found:
+        assert aperture == pytest.approx(true_aperture, rel=0.1)
+        assert 1 / focus == pytest.approx(1 / true_focus, abs=0.02)
