@@ -17,11 +17,12 @@ from small_splats import through_points
 from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.files import read_image, read_map
-from dofnerf.models.volume import average_light, render_exact
+from dofnerf.models.volume import average_light
 from dofnerf.optics import DISC
 from dofnerf.scenes import Lens, Viewpoint, read_cameras, write_cameras
 from dofnerf.studio.shot import Opening, exact, from_point
 from dofnerf.train import Run
+from oracles.lens_rays import render_exact
 
 
 @pytest.fixture(scope="module")

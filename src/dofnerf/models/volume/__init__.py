@@ -2,7 +2,7 @@
 
 from dofnerf.models.volume.model import SamplingConfig, VolumeModel
 from dofnerf.models.volume.sparse_depth import sparse_depth_loss
-from dofnerf.models.volume.view import average_light, put_lens, render_exact, render_view
+from dofnerf.models.volume.view import average_light, put_lens, render_view
 from dofnerf.models.volume.weights import (
     Concentrated,
     Shaded,
@@ -23,7 +23,6 @@ __all__ = [
     "layer_edges",
     "put_lens",
     "ray_weights",
-    "render_exact",
     "render_view",
     "sparse_depth_loss",
 ]

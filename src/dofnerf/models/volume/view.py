@@ -9,7 +9,7 @@ from torch import Tensor
 
 from dofnerf.camera import Camera
 from dofnerf.models.base import PLAIN, Blur, View
-from dofnerf.models.volume.rays import Rays, camera_rays, lens_rays, pixel_centres, stack_cameras
+from dofnerf.models.volume.rays import camera_rays
 from dofnerf.models.volume.weights import Concentrated, concentrate, concentrate_layers, layer_edges
 from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
 from dofnerf.optics.layers import Layers
@@ -67,25 +67,3 @@ def put_lens(colour: Tensor, at: Concentrated, lens: Lens, blur: Blur = PLAIN) -
 def average_light(colour: Tensor, light: Curve = 2.2) -> Tensor:
     """Colours (…, K, 3) of K rays through a lens → the pixel's (…, 3), averaged in linear light."""
     return to_display(to_linear(colour, light).mean(-2), light)
-
-
-@torch.no_grad()
-def render_exact(
-    model: VolumeModel,
-    camera: Camera,
-    lens: Lens,
-    points: int = 64,
-    generator: torch.Generator | None = None,
-    light: Curve = 2.2,
-) -> Tensor:
-    """The image (H, W, 3) by `points` rays a pixel through the lens: slow, and right at every occlusion."""
-    device = next(model.parameters()).device
-    pixels = pixel_centres(camera.height, camera.width, device).reshape(-1, 2)
-    cameras = stack_cameras([camera], device)
-    rows = []
-    for part in pixels.split(max(1, CHUNK // points)):
-        on_lens = lens.shape.points((len(part),), points, generator).to(device)
-        photo = torch.zeros(len(part), dtype=torch.long, device=device)
-        rays: Rays = lens_rays(cameras, photo, part, on_lens, lens.aperture, lens.focus_disparity)
-        rows.append(average_light(concentrate(model.shade(rays, only_last=True)[-1]).colour, light))
-    return torch.cat(rows).reshape(camera.height, camera.width, 3)
