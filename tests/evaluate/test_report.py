@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import re
 from dataclasses import replace
@@ -117,6 +118,21 @@ def test_figures_on_the_page_are_those_of_eval(trained, report, tmp_path, capsys
     words = report.read_text(encoding="utf-8")
     assert f"<td>{float(mean[2]):.2f}</td>" in words
     assert f"<td>{float(mean[3]):.4f}</td>" in words
+
+
+def test_the_table_of_photos_has_all_that_the_run_learned_of_them(trained, report):
+    """Whatever columns the run's own table has."""
+    with open(trained / "ours" / "lens.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    words = report.read_text(encoding="utf-8")
+    assert len(rows) == 5
+    for row in rows:
+        for name, value in row.items():
+            assert (
+                name == "photo"
+                or not value
+                or (f"<th>{name}</th>" in words and f"<td>{float(value):.4g}</td>" in words)
+            )
 
 
 def test_without_reference_without_held_out_views_without_a_lens(trained, tmp_path):

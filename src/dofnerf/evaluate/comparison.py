@@ -1,4 +1,4 @@
-"""Pictures that show a difference: error maps, the crop that tells most, depth in colours."""
+"""Pictures that show a difference: error maps, the crop with the largest error, depth in colours."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def in_colours(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def telling_box(image: np.ndarray, truth: np.ndarray) -> Box:
-    """The box, 1 / ZOOM of the picture each way, in which the two (H, W, 3) differ most; with equal ones, the first."""
+    """The box, 1 / ZOOM of the picture each way, in which the two (H, W, 3) differ most."""
     height, width = truth.shape[:2]
     tall, wide = max(1, height // ZOOM), max(1, width // ZOOM)
     difference = np.abs(np.clip(image, 0, 1).astype(np.float64) - truth).mean(-1)
@@ -60,7 +60,7 @@ def enlarged(image: np.ndarray, size: tuple[int, int], box: Box | None = None) -
 
 
 def zoomed(image: np.ndarray, box: Box, larger: int) -> tuple[np.ndarray, np.ndarray]:
-    """The picture, so many times larger and with a frame around the box; and what is in the box, at the same size."""
+    """The picture `larger` times as large with a frame around the box, and the content of the box at the same size."""
     height, width = image.shape[:2]
     size = larger * width, larger * height
     whole = Image.fromarray(enlarged(image, size))
@@ -74,8 +74,7 @@ def zoomed(image: np.ndarray, box: Box, larger: int) -> tuple[np.ndarray, np.nda
 def crops_sheet(
     shown: Sequence[tuple[str, np.ndarray]], truth: np.ndarray, box: Box, heading: str = "", most: float = ERROR_RANGE
 ) -> np.ndarray:
-    """Named pictures and the truth side by side; beneath, the box of each; beneath, how far that is from the truth.
-    uint8."""
+    """Named pictures and the truth side by side; beneath, the box of each and its error. uint8."""
     larger = -(-LEAST_SHOWN // truth.shape[1])
     rows: list[list[tuple[str, np.ndarray]]] = [[], [], []]
     for name, image in [*shown, ("the truth", truth)]:

@@ -44,8 +44,7 @@ def open_run(folder: Path) -> Run:
 
 
 def find_scene(folder: Path, width: int, given: Path | None = None) -> Scene:
-    """The scene that a run's folder names, or the one at `given`, read as the run did; `width` of its photos in
-    pixels."""
+    """The scene that a run's folder names, or the one at `given`, read as the run did; `width` of its photos in px."""
     origin = read_origin(folder)
     if given is not None:
         options = origin.options if origin else scenes.ReadOptions(width=width)
@@ -79,13 +78,11 @@ def as_trained(run: Run, scene: Scene) -> Scene:
     where = scene.origin.path if scene.origin else scene.name
     if scene.size != tuple(run.setting.size):
         sizes = "×".join(map(str, scene.size)), "×".join(map(str, run.setting.size))
-        raise ValueError(
-            f"{where}: not the scene of this run, for its photos are {sizes[0]} pixels and the run's {sizes[1]}"
-        )
+        raise ValueError(f"{where}: not the scene of this run: its photos are {sizes[0]} pixels, the run's {sizes[1]}")
     numbers = {frame.name: i for i, frame in enumerate(scene.frames)}
     missing = [name for name in run.setting.photos if name not in numbers]
     if missing:
-        raise ValueError(f"{where}: not the scene of this run, for it has no photo {missing[0]!r}")
+        raise ValueError(f"{where}: not the scene of this run: it has no photo {missing[0]!r}")
     train, test = tuple(numbers[name] for name in run.setting.photos), scene.test
     cameras = run.folder / CAMERAS if run.folder else None
     if cameras is not None and cameras.is_file():
@@ -94,17 +91,14 @@ def as_trained(run: Run, scene: Scene) -> Scene:
 
 
 def _held_out(views: Sequence[Viewpoint], scene: Scene, numbers: Mapping[str, int], where: str) -> tuple[int, ...]:
-    """The held-out ones of the run's own cameras; refused if the scene's differ from these, for it was made anew
-    then."""
+    """The views that the run held out; refused if the scene's cameras differ from the run's."""
     for view in views:
         if view.name not in numbers:
             if view.held_out:
                 raise ValueError(f"{where}: its photo {view.name!r}, which the run held out, is gone; put it back")
         elif not _alike(view.camera, scene.frames[numbers[view.name]].camera, scene.far):
-            raise ValueError(
-                f"{where}: made anew since the run was trained, for the camera of {view.name!r} is another; train again, or "
-                "name the scene as it was by --scene"
-            )
+            words = f"made anew since the run was trained: the camera of {view.name!r} differs"
+            raise ValueError(f"{where}: {words}; train again, or name the scene as it was by --scene")
     return tuple(numbers[view.name] for view in views if view.held_out)
 
 

@@ -98,6 +98,11 @@ def grid(kind: str, figures: Sequence[str]) -> str:
     return f'<div class="{kind}">{"".join(figures)}</div>'
 
 
+def details(summary: str, body: str) -> str:
+    """Something that is shown when its summary is clicked."""
+    return f"<details><summary>{escape(summary)}</summary>{body}</details>"
+
+
 def cameras_in_space(world: dict[str, Any], caption: str) -> str:
     """A canvas that turns; `world` as `run_page.world_of` makes it."""
     data = json.dumps(world, separators=(",", ":")).replace("<", "\\u003c")

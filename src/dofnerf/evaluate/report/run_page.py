@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from dofnerf.evaluate.trained import open_trained
 from dofnerf.scenes import Scene
 from dofnerf.scenes.overview import mean_basis, rim_of
 from dofnerf.train import Run
-from dofnerf.train.folder import LOG
+from dofnerf.train.folder import LENS, LOG
 
 MOST_VIEWS = 8  # whose pictures are on the page
 POINTS, POINT_VIEWS = 3600, 5  # of the cameras in space: how many points, from how many views
@@ -75,6 +76,7 @@ def write_run_page(
         *_before_after(shown, scene),
         *_pictures(shown, scene, reference),
         *_lens(run, scene, scores),
+        *_photos(run),
         *_figures(scores),
         *_curve(run),
         page.heading("Cameras in space"),
@@ -144,6 +146,26 @@ def _lens(run: Run, scene: Scene, scores: Scores | None) -> list[str]:
     lines = [] if scores is None else figures.lens_lines(scores)
     words = [page.paragraph(line.split(maxsplit=1)[1].capitalize()) for line in lines]
     return [page.heading("The lens of every photo"), page.grid("pair", charts), *words]
+
+
+def _photos(run: Run) -> list[str]:
+    """The run's table of photos: a column for everything that was learned of each."""
+    path = run.folder / LENS if run.folder else None
+    if path is None or not path.is_file():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    used = [k for k in range(len(head)) if any(row[k] for row in rows)]
+    shown = page.table([head[k] for k in used], [[_short(row[k]) for k in used] for row in rows])
+    return [page.details("What was learned of each photo", shown)]
+
+
+def _short(words: str) -> str:
+    """A number with four digits; words as they are."""
+    try:
+        return f"{float(words):.4g}"
+    except ValueError:
+        return words
 
 
 def _figures(scores: Scores | None) -> list[str]:

@@ -130,8 +130,7 @@ class Blurred:
 
 @lru_cache(maxsize=1)
 def _split(sharp: Source, depth: Source, layers: int, aperture: float, light: float | Literal["srgb"]) -> Layers:
-    """The layers of a photo, kept from its near- to its far-focused picture; they reach as far as any blur in it
-    does."""
+    """The layers of a photo, for its near- and its far-focused picture; they reach as far as any blur in it."""
     import torch
 
     from dofnerf.optics.layers import split_layers
@@ -146,7 +145,7 @@ def _disparity(depth: Source) -> np.ndarray:
 
 
 def run(config: BlurConfig) -> Path:
-    """Make the scene, telling on the way; returns the path of its transforms.json."""
+    """Make the scene; returns the path of its transforms.json."""
     config.check()
     reading = config.reading
     source = scenes.load(
@@ -194,7 +193,7 @@ def run(config: BlurConfig) -> Path:
 
 
 def sharp_only(scene: Scene) -> Scene:
-    """The scene with its sharp photos; an error where a photo is known to be blurred and has no sharp twin."""
+    """The scene with its sharp photos; an error where a blurred photo has no sharp one."""
     frames = []
     for i, frame in enumerate(scene.frames):
         blurred = frame.near or frame.far or (frame.lens is not None and frame.lens.aperture > 0)
