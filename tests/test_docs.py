@@ -164,6 +164,7 @@ def programs(page: Path, small: bool) -> list[str]:
 
 
 @pytest.mark.skipif("load" not in dofnerf.__all__, reason="the public names are not there yet")
+@pytest.mark.slow
 def test_snippets_are_typed(tmp_path: Path) -> None:
     files = []
     for number, text in enumerate(text for page in WITH_PYTHON for text in programs(page, small=False)):
@@ -175,11 +176,20 @@ def test_snippets_are_typed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif("load" not in dofnerf.__all__, reason="the public names are not there yet")
+@pytest.mark.train
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=named)
 def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for text in programs(page, small=True):
         exec(compile(text, named(page), "exec"), {"__name__": "snippet"})
+
+
+def test_code_on_how_to_add_things_is_that_of_the_tests() -> None:
+    tested = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests/extensions").glob("*.py"))
+    shown = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/adding.md").read_text(encoding="utf-8"), re.M | re.S)
+    assert shown
+    for code in shown:
+        assert code.strip() in tested, code
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
