@@ -29,7 +29,7 @@ def test_01_refocus(tmp_path):
 
 
 def test_02_lens_in_your_renderer():
-    words = run("02_lens_in_your_renderer.py", "--size", "32", "--steps", "800")
+    words = run("02_lens_in_your_renderer.py", "--size", "48", "--steps", "800")
     found = [[float(value) for value in re.findall(r"[\d.]+", line)[1:]] for line in words.splitlines()]
     assert len(found) == 4
     for aperture, true_aperture, focus, true_focus in found:

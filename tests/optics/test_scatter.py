@@ -152,7 +152,7 @@ def test_cpu_does_not_depend_on_the_number_of_threads():
 @pytest.mark.parametrize("blades", [0, 3, 4, 12])
 def test_rim_arrays_are_large_enough(blades):
     """The kernels write without bounds checks, so the room they are given is checked here, over all radii."""
-    from dofnerf.optics.scattering.cpu_footprint import CHUNK, footprint, make_room
+    from dofnerf.optics.scattering.cpu_kernels import CHUNK, footprint, make_room
 
     normals, apothem = (Blades(0.1, blades) if blades else DISC).sides()
     normals = normals.numpy()

@@ -57,13 +57,8 @@ def scatter_layers(
     if len(colour) == 1 and not alpha.requires_grad and bool((alpha == 1).all()):
         return scatter(colour[0], coc_radius[0], shape, light, norm, backend)
     cover = alpha[..., None]
-    sums = accumulate(
-        torch.cat([to_linear(colour, light) * cover, cover, torch.ones_like(cover)], -1),
-        coc_radius,
-        shape,
-        norm,
-        backend,
-    )
+    values = torch.cat([to_linear(colour, light) * cover, cover, torch.ones_like(cover)], -1)
+    sums = accumulate(values, coc_radius, shape, norm, backend)
     spread = sums[..., :-1] / sums[..., -1:]
     lit = torch.zeros_like(spread[0])
     for layer in spread:
@@ -90,9 +85,7 @@ def split_layers(image: Tensor, disparity: Tensor, count: int, reach: int = 24, 
     step = max((high - low) / count, 1e-12)
     index = ((disparity - low) / step).long().clamp(0, count - 1)
     nearest, place = torch.nn.functional.max_pool2d(disparity[None], 3, stride=1, padding=1, return_indices=True)
-    silhouette = (
-        nearest[0] - disparity > step
-    )  # beside something nearer by more than a layer, which no slanted surface is
+    silhouette = nearest[0] - disparity > step  # beside something nearer by more than a layer: no slanted surface
     picture = torch.cat([linear, disparity[..., None]], dim=-1)
     grown = [
         _continue(picture, (index == l) & ~silhouette, (index > l) | ((index == l) & silhouette), reach)

@@ -65,11 +65,6 @@ class Space:
         first, last = 1 / (self.near + self.offset), 1 / (self.far + self.offset)
         return 1 / (first + (last - first) * s) - self.offset
 
-    def place_of(self, depth: Tensor) -> Tensor:
-        """The inverse of `depth_of`."""
-        first, last = 1 / (self.near + self.offset), 1 / (self.far + self.offset)
-        return (1 / (depth + self.offset) - first) / (last - first)
-
 
 def choose_space(cameras: Sequence[Camera], near: float, far: float, kind: Kind | Literal["auto"] = "auto") -> Space:
     """The space for these cameras and depth range (far may be infinite): forward if they all look the same way."""
