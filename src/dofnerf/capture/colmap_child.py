@@ -1,8 +1,7 @@
-"""The child process of `mapping`: pycolmap's features, matches and poses, as a task file says. Tells how it goes on
-stdout.
+"""The child process of `mapping`: pycolmap's features, matches and poses by a task file; progress on stdout.
 
 Run by its path, and imports nothing of ours: pycolmap and Pillow must not share a process. Stopped and started again,
-it goes on: the database keeps the features and pairs that are done.
+it resumes: the database keeps the features and pairs that are done.
 """
 
 from __future__ import annotations
@@ -20,17 +19,13 @@ import pycolmap
 
 Task = dict[str, Any]
 _PAIRS_AT_ONCE = 60
-_NOISE = 0.3  # pixels by which features of sharp photos are off
-_FAR_OFF, _FLAT = 4.0, 1.5  # pixels and degrees: pycolmap's own
-_BREATH, _SEEN, _BETTER = (
-    1.15,
-    40,
-    0.99,
-)  # focal lengths may change so much, with so many points seen, for so much less error
+_NOISE = 0.3  # pixels: error of features of sharp photos
+_LARGEST_ERROR, _SMALLEST_ANGLE = 4.0, 1.5  # pixels and degrees, of points: pycolmap's own
+_FOCAL_RATIO, _FEWEST_SEEN, _ERROR_RATIO = 1.15, 40, 0.99  # limits of focal lengths of their own for each photo
 
 
-class Speaker:
-    """One line of JSON a message, on what was stdout; whatever else prints there goes to stderr, the log."""
+class Messages:
+    """One line of JSON a message, on what was stdout; what libraries print there goes to stderr, the log."""
 
     def __init__(self) -> None:
         self.out = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -44,16 +39,16 @@ class Speaker:
 def apply(options: Any, changes: dict[str, Any]) -> Any:
     """Set named options, also those within options."""
     for name, value in changes.items():
+        if not hasattr(options, name):
+            raise AttributeError(f"pycolmap has no option {name}")
         if isinstance(value, dict):
             apply(getattr(options, name), value)
         else:
-            if not hasattr(options, name):
-                raise AttributeError(f"pycolmap has no option {name}")
             setattr(options, name, value)
     return options
 
 
-def extract(task: Task, speak: Speaker) -> None:
+def extract(task: Task, send: Messages) -> None:
     """Features of all photos, a few at a time; photos of a group share a camera."""
     options = apply(pycolmap.FeatureExtractionOptions(), task["extraction"])
     options.num_threads, options.use_gpu = task["threads"], False
@@ -63,7 +58,7 @@ def extract(task: Task, speak: Speaker) -> None:
         there = {image.name: image for image in db.read_all_images()}
         done = {name for name, image in there.items() if db.exists_keypoints(image.image_id)}
     total = sum(len(group["names"]) for group in task["groups"])
-    speak("features", len(done), total)
+    send("features", len(done), total)
     for group in task["groups"]:
         reader = pycolmap.ImageReaderOptions()
         reader.camera_model = "SIMPLE_RADIAL"
@@ -76,7 +71,7 @@ def extract(task: Task, speak: Speaker) -> None:
                 reader_options=reader, extraction_options=options,
             )  # fmt: skip
             done |= set(names)
-            speak("features", len(done), total)
+            send("features", len(done), total)
 
 
 def _camera(database: Path, group: dict[str, Any], there: dict[str, Any]) -> int:
@@ -92,7 +87,7 @@ def _camera(database: Path, group: dict[str, Any], there: dict[str, Any]) -> int
         return int(db.write_camera(camera))
 
 
-def match(task: Task, speak: Speaker) -> None:
+def match(task: Task, send: Messages) -> None:
     """Matches of the task's pairs, verified, some at a time."""
     options = apply(pycolmap.FeatureMatchingOptions(), task["matching"])
     options.num_threads, options.use_gpu = task["threads"], False
@@ -103,27 +98,27 @@ def match(task: Task, speak: Speaker) -> None:
     pairing = pycolmap.ImportedPairingOptions()
     pairing.match_list_path = str(listed)
     for first in range(0, len(pairs), _PAIRS_AT_ONCE):
-        speak("matches", first, len(pairs))
+        send("matches", first, len(pairs))
         some = pairs[first : first + _PAIRS_AT_ONCE]
         listed.write_text("".join(f"{one} {other}\n" for one, other in some), encoding="utf-8")
         pycolmap.match_image_pairs(
             task["database"], matching_options=options, pairing_options=pairing, verification_options=verification
         )
-    speak("matches", len(pairs), len(pairs))
+    send("matches", len(pairs), len(pairs))
 
 
-def reconstruct(task: Task, speak: Speaker) -> dict[int, Any]:
+def reconstruct(task: Task, send: Messages) -> dict[int, Any]:
     """All models that mapping finds, written below the task's folder."""
     options = apply(pycolmap.IncrementalPipelineOptions(), task["mapping"])
     options.num_threads, options.random_seed = task["threads"], 0
     options.min_model_size = 3
     options.extract_colors = False
     total, count = sum(len(group["names"]) for group in task["groups"]), [2]
-    speak("poses", 0, total)
+    send("poses", 0, total)
 
     def one_more() -> None:
         count[0] += 1
-        speak("poses", min(count[0], total - 1), total)
+        send("poses", min(count[0], total - 1), total)
 
     models = Path(task["models"])
     models.mkdir(parents=True, exist_ok=True)
@@ -132,34 +127,34 @@ def reconstruct(task: Task, speak: Speaker) -> dict[int, Any]:
     )
     result = {}
     for key, model in found.items():
-        result[key] = breathe(adjust(model, distortion=True), models / f"{key}-own")
+        result[key] = with_own_focal_lengths(adjust(model, distortion=True), models / f"{key}-own")
         result[key].write_binary(models / str(key))
-    speak("poses", max((model.num_reg_images() for model in result.values()), default=0), total)
+    send("poses", max((model.num_reg_images() for model in result.values()), default=0), total)
     return result
 
 
 def adjust(model: Any, distortion: bool) -> Any:
-    """Poses, points and focal lengths (and `distortion`) at their best for all photos together.
+    """Bundle adjustment of poses, points and focal lengths (and `distortion`).
 
-    With Cauchy's loss: the features of a blurred photo are often a little off, and squares would listen to them most.
-    What it does not listen to may end up anywhere, even behind a camera, and is dropped.
+    With Cauchy's loss: features of blurred photos are less accurate, and would dominate a sum of squares. Points that
+    end up far off, even behind a camera, are dropped.
     """
     options = pycolmap.BundleAdjustmentOptions()
     options.refine_extra_params, options.print_summary = distortion, False
     options.ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
     options.ceres.loss_function_scale = _NOISE
     pycolmap.bundle_adjustment(model, options)
-    pycolmap.ObservationManager(model).filter_all_points3D(_FAR_OFF, _FLAT)
+    pycolmap.ObservationManager(model).filter_all_points3D(_LARGEST_ERROR, _SMALLEST_ANGLE)
     model.update_point_3d_errors()
     return model
 
 
-def breathe(model: Any, folder: Path) -> Any:
-    """The model with a focal length of its own for each photo, if that explains the photos better; else the model
-    itself.
+def with_own_focal_lengths(model: Any, folder: Path) -> Any:
+    """The model with a focal length for each photo, if that explains the photos better; else the model itself.
 
-    A lens that is focused nearer becomes a little longer (it "breathes"), and shallow photos are focused all over the
-    place. The poses were found with one focal length for a group of photos, which is steadier; this only corrects them.
+    A lens focused nearer has a slightly longer focal length ("focus breathing"), and photos with a shallow depth of
+    field are focused at many depths. Poses are first found with one focal length for a group of photos, which is more
+    stable; this only corrects them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     model.write_text(folder)
@@ -176,14 +171,11 @@ def breathe(model: Any, folder: Path) -> Any:
     (folder / "images.txt").write_text("\n".join(images) + "\n", encoding="utf-8")
     free = adjust(pycolmap.Reconstruction(folder), distortion=False)
     before, after = model.compute_mean_reprojection_error(), free.compute_mean_reprojection_error()
-    change = [
-        image.camera.params[0] / model.images[key].camera.params[0]
-        for key, image in free.images.items()
-        if image.has_pose
-    ]
-    seen = min(image.num_points3D for image in free.images.values() if image.has_pose)
-    plausible = min(change) > 1 / _BREATH and max(change) < _BREATH and seen >= _SEEN
-    return free if plausible and after < _BETTER * before else model
+    posed = {key: image for key, image in free.images.items() if image.has_pose}
+    change = [image.camera.params[0] / model.images[key].camera.params[0] for key, image in posed.items()]
+    seen = min(image.num_points3D for image in posed.values())
+    plausible = min(change) > 1 / _FOCAL_RATIO and max(change) < _FOCAL_RATIO and seen >= _FEWEST_SEEN
+    return free if plausible and after < _ERROR_RATIO * before else model
 
 
 def _rows(path: Path) -> list[str]:
@@ -219,11 +211,11 @@ def follow(parent: int) -> None:
 def main(path: Path) -> None:
     """Do what the task file at `path` asks; the summary goes to the file that it names."""
     threading.Thread(target=follow, args=(os.getppid(),), daemon=True).start()
-    speak = Speaker()
+    send = Messages()
     task = json.loads(path.read_text(encoding="utf-8"))
-    extract(task, speak)
-    match(task, speak)
-    summary = summarise(task, reconstruct(task, speak))
+    extract(task, send)
+    match(task, send)
+    summary = summarise(task, reconstruct(task, send))
     temporary = Path(task["summary"]).with_suffix(".part")
     temporary.write_text(json.dumps(summary), encoding="utf-8")
     os.replace(temporary, task["summary"])

@@ -1,9 +1,8 @@
-"""Photos as they are worked with: upright, shrunk in linear light, each once.
+"""Working copies of photos: upright, shrunk in linear light, without duplicates.
 
-A photo is opened here once, and a copy at the working size is kept; later steps, and a resumed capture, read the copy.
-All photos of a scene have one size. Where some stand upright and others lie, those of the rarer kind are turned by 90
-degrees: a pose does not care which way is up, and photos of one camera then share its sensor's axes, so one model of
-its lens.
+A photo is decoded once; later steps, and a resumed capture, read the copy. All photos of a scene have one size. Where
+some are portrait and others landscape, those of the rarer kind are rotated by 90 degrees: poses do not depend on which
+way is up, and photos of one camera then share its sensor's axes, so one camera model.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from dofnerf.scenes.source import resize
 
 SMALLEST = 64  # pixels of the shorter side
 LARGEST = 500_000_000  # pixels of a photo
-_LOOK = 192  # pixels across, for telling copies
+_THUMBNAIL = 192  # pixels across, for finding duplicates
 _SAME, _SAME_ANYWHERE = 1.5 / 255, 12 / 255  # mean and largest difference of two copies of one photo
 _TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}  # EXIF's orientation → Pillow's transposition
 _SIDEWAYS, _MIRRORED = (5, 6, 7, 8), (2, 4, 5, 7)
@@ -48,7 +47,7 @@ class Header:
     exif: Exif
 
     @property
-    def lies(self) -> bool:
+    def landscape(self) -> bool:
         """Whether the upright photo is at least as wide as high."""
         width, height = self.stored[::-1] if self.orientation in _SIDEWAYS else self.stored
         return width >= height
@@ -58,8 +57,7 @@ class Header:
 class Photo:
     """A prepared photo: `file` is the copy of `size` (width, height); `full` is the size that the photo has itself.
 
-    `sharpness` is the mean gradient of the copy, as a share of its contrast; only useful to compare photos of one
-    scene.
+    `sharpness` compares photos of one scene; see `sharpness()`.
     """
 
     name: str
@@ -96,13 +94,13 @@ def read_headers(paths: Iterable[Path]) -> tuple[list[Header], dict[str, str]]:
 
 def choose_turns(headers: list[Header]) -> list[int]:
     """The orientation (EXIF's 1 … 8) by which to turn each stored picture, so that all lie or all stand."""
-    lie = 2 * sum(header.lies for header in headers) >= len(headers)
-    usual = Counter(header.orientation for header in headers if header.lies == lie).most_common(1)[0][0]
+    landscape = 2 * sum(header.landscape for header in headers) >= len(headers)
+    usual = Counter(header.orientation for header in headers if header.landscape == landscape).most_common(1)[0][0]
     turns = []
     for header in headers:
         turn = header.orientation
-        if header.lies != lie and header.stored[0] != header.stored[1]:
-            fits = (header.stored[0] >= header.stored[1]) == (lie != (usual in _SIDEWAYS))
+        if header.landscape != landscape and header.stored[0] != header.stored[1]:
+            fits = (header.stored[0] >= header.stored[1]) == (landscape != (usual in _SIDEWAYS))
             mirrored = turn in _MIRRORED  # stays so, however it is turned
             if fits and mirrored == (usual in _MIRRORED):
                 turn = usual
@@ -120,23 +118,23 @@ def prepare(
     A copy that is there already is kept. Damaged photos and second copies of the same picture are left out.
     """
     photos: list[Photo] = []
-    looks: dict[str, np.ndarray] = {}
+    thumbnails: dict[str, np.ndarray] = {}
     left: dict[str, str] = {}
     jobs = list(zip(headers, choose_turns(headers), names, strict=True))
     # "IMG 1.jpg" and "IMG 1 copy.jpg": the shorter name is the original's, so it comes first.
     for i, (header, turn, name) in enumerate(sorted(jobs, key=lambda job: len(job[0].path.name))):
         report(i, len(headers))
         try:
-            photo, look = _prepare_one(header, turn, name, folder, longest)
+            photo, thumbnail = _prepare_one(header, turn, name, folder, longest)
         except ValueError as error:
             left[header.path.name] = _why(header.path, error)
             continue
-        looks[name] = look
-        twin = next((other for other in photos if _same(looks[other.name], look)), None)
-        if twin is None:
+        thumbnails[name] = thumbnail
+        same = next((other for other in photos if _same(thumbnails[other.name], thumbnail)), None)
+        if same is None:
             photos.append(photo)
         else:
-            left[header.path.name] = f"the same picture as {twin.source.name}"
+            left[header.path.name] = f"the same picture as {same.source.name}"
     report(len(headers), len(headers))
     return sorted(photos, key=lambda photo: names.index(photo.name)), left
 
@@ -148,16 +146,11 @@ def _prepare_one(header: Header, turn: int, name: str, folder: Path, longest: in
         image, full = load_upright(header.path, turn, longest)
         with atomic(file) as temporary:
             Image.fromarray(to_bytes(image)).save(temporary, compress_level=1)
-        known = {
-            "source": _identity(header.path),
-            "size": image.shape[1::-1],
-            "full": full,
-            "sharpness": sharpness(image),
-        }
+        known = {"source": _identity(header.path), "size": image.shape[1::-1], "full": full}
+        known["sharpness"] = sharpness(image)
         write_json(record, known)
-    look = _look(file)
     size, full = tuple(known["size"]), tuple(known["full"])
-    return Photo(name, header.path, file, size, full, header.exif, known["sharpness"]), look
+    return Photo(name, header.path, file, size, full, header.exif, known["sharpness"]), _thumbnail(file)
 
 
 def load_upright(path: Path, turn: int, longest: int) -> tuple[np.ndarray, tuple[int, int]]:
@@ -185,16 +178,15 @@ def load_upright(path: Path, turn: int, longest: int) -> tuple[np.ndarray, tuple
 
 
 def sharpness(image: np.ndarray) -> float:
-    """How strong the finest edges of a picture (H, W, 3) are, as a share of its contrast: the 99th per cent of its
-    gradient."""
+    """The 99th percentile of the gradient of a picture (H, W, 3), as a fraction of its contrast."""
     grey = image.mean(axis=-1)
     step = np.hypot(np.diff(grey, axis=1)[:-1], np.diff(grey, axis=0)[:, :-1])
     return float(np.percentile(step, 99) / (np.ptp(np.percentile(grey, [1, 99])) + 1e-3))
 
 
-def _look(file: Path) -> np.ndarray:
+def _thumbnail(file: Path) -> np.ndarray:
     with Image.open(file) as picture:
-        small = ImageOps.contain(picture.convert("L"), (min(_LOOK, picture.width),) * 2, Image.Resampling.BOX)
+        small = ImageOps.contain(picture.convert("L"), (min(_THUMBNAIL, picture.width),) * 2, Image.Resampling.BOX)
     return np.asarray(small, dtype=np.float32) / 255
 
 
@@ -208,7 +200,7 @@ def _same(one: np.ndarray, other: np.ndarray) -> bool:
 def _known(record: Path, header: Header) -> dict[str, Any] | None:
     with contextlib.suppress(OSError, ValueError):
         known = json.loads(record.read_text(encoding="utf-8"))
-        if known["source"] == _identity(header.path) and all(math.isfinite(known[key]) for key in ("sharpness",)):
+        if known["source"] == _identity(header.path) and math.isfinite(known["sharpness"]):
             return known
     return None
 

@@ -60,8 +60,7 @@ class CaptureOptions:
     """How photos become a scene."""
 
     size: int = 1600
-    """The longer side, in pixels, of the scene's photos and of those in which features are found; larger ones are
-    shrunk."""
+    """Pixels of the longer side of the scene's photos, in which features are found, too; larger ones are shrunk."""
     scale_by: Annotated[str | None, tyro.conf.arg(metavar="A,B,METRES")] = None
     """Two photos (file names, or numbers from 0) and the distance between them: makes the scene's unit the metre."""
     every: int | None = None
@@ -285,9 +284,8 @@ def _expect_space(work: Path, pixels: float) -> None:
         there = there.parent
     free, need = shutil.disk_usage(there).free, int(_BYTES * pixels) - held
     if free < need:
-        raise ValueError(
-            f"{work}: {free >> 20} MB are free on this disk, about {need >> 20} MB are needed; free some, or lower --size"
-        )
+        room = f"{free >> 20} MB are free on this disk, about {need >> 20} MB are needed"
+        raise ValueError(f"{work}: {room}; free some, or lower --size")
 
 
 def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, progress: Progress) -> Mapped:

@@ -1,7 +1,7 @@
-"""What a scene folder may do to us: everything read from it passes through here.
+"""Checks of what is read from a scene's folder, which may be damaged or hostile.
 
-A downloaded scene is somebody else's data. Each check raises ValueError with one line that names the file and the
-frame, says what is wrong and, where there is one, the way out. Nothing outside the scene's own folder is ever opened.
+Each raises ValueError with one line that names the file and the frame and says what is wrong. Nothing outside the
+scene's own folder is ever opened.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def inside(root: Path, name: Any, where: str) -> Path:
     except (OSError, RuntimeError, ValueError):
         raise ValueError(f"{where}: {shown(name)} is not a usable path") from None
     if not path.is_relative_to(root):
-        raise ValueError(
-            f"{where}: {shown(name)} leads outside the scene folder; copy the file into it and name it relative to it"
-        )
+        raise ValueError(f"{where}: {shown(name)} leads outside the scene folder; copy the file into it")
     return path
 
 
@@ -63,7 +61,7 @@ def read_array(path: Path) -> np.ndarray:
             header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
             shape, _, dtype = header(file)
             if dtype.kind not in "fiu":
-                raise ValueError(f"it holds {dtype}, not numbers")
+                raise ValueError(f"it holds {'pickled objects' if dtype.hasobject else dtype}, not numbers")
             if file.tell() + math.prod(shape) * dtype.itemsize > path.stat().st_size:
                 raise ValueError("the file is shorter than its header says")
         return np.load(path, allow_pickle=False).astype(np.float64)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps, UnidentifiedImageError
 
-from dofnerf.files.guard import first_line
+from dofnerf.files.guard import first_line, read_array
 from dofnerf.files.outputs import atomic
 
 PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")  # of cameras
@@ -27,7 +27,7 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".e
 # Depth and disparity maps are numbers, so only lossless formats are read.
 MAP_SUFFIXES = (".png", ".tif", ".tiff", ".exr", ".npy")
 _PAPER, _INK = (24, 24, 26), (235, 235, 235)  # of contact sheets
-_HUSH = threading.Lock()  # one thread at a time may turn the terminal off
+_SILENCE = threading.Lock()  # one thread at a time may redirect stderr
 _LIMIT = threading.Lock()  # and one change Pillow's limit
 
 
@@ -37,8 +37,7 @@ def is_linear(path: Path | str) -> bool:
 
 
 def read_image(path: Path | str, orient: bool = False) -> np.ndarray:
-    """One picture as float32 (H, W, 3). `orient` turns it as its EXIF tag says (poses from COLMAP assume it does
-    not)."""
+    """One picture as float32 (H, W, 3). `orient` turns it as EXIF says, which poses from COLMAP assume it does not."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix == ".exr":
@@ -73,20 +72,11 @@ def image_size(path: Path | str) -> tuple[int, int]:
 
 
 def read_map(path: Path | str) -> tuple[np.ndarray, float]:
-    """A depth or disparity map as float32 (H, W), and the value of a full-scale pixel (255, 65535; 1 for float
-    files)."""
+    """A depth or disparity map, float32 (H, W), and the value of a full-scale pixel (255, 65535; 1 for floats)."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        try:
-            array = np.load(path, allow_pickle=False)
-        except FileNotFoundError:
-            raise
-        except (ValueError, EOFError, OSError, MemoryError) as error:
-            raise ValueError(f"{path}: not a readable .npy array ({first_line(error)})") from None
-        if array.dtype.kind not in "fiu":
-            raise ValueError(f"{path}: expected numbers, found {array.dtype}")
-        full = 1.0
+        array, full = read_array(path), 1.0
     elif suffix == ".exr":
         channels = _read_exr(path)
         wanted = ["Z", "depth.Z", "Y", "V", "R", *(channels if len(channels) == 1 else ())]
@@ -104,9 +94,8 @@ def read_map(path: Path | str) -> tuple[np.ndarray, float]:
                 array = bands[..., 0]
             else:
                 array = np.asarray(picture)
-            full = {"u": 65535.0 if array.dtype.itemsize > 1 else 255.0, "i": 65535.0, "b": 1.0}.get(
-                array.dtype.kind, 1.0
-            )
+            unsigned = 65535.0 if array.dtype.itemsize > 1 else 255.0
+            full = {"u": unsigned, "i": 65535.0}.get(array.dtype.kind, 1.0)
     else:
         raise ValueError(f"{path}: unknown map type {suffix or '(none)'}; use one of {' '.join(MAP_SUFFIXES)}")
     if array.ndim == 3 and 1 in (array.shape[0], array.shape[2]):
@@ -138,9 +127,7 @@ def write_deep_png(path: Path | str, image: np.ndarray) -> None:
     height, width = values.shape[:2]
     rows = values.reshape(height, -1).view(np.uint8)
     above = np.concatenate([np.zeros_like(rows[:1]), rows[:-1]])
-    filtered = np.concatenate(
-        [np.full((height, 1), 2, np.uint8), rows - above], axis=1
-    )  # PNG's filter 2: less the above
+    filtered = np.concatenate([np.full((height, 1), 2, np.uint8), rows - above], axis=1)  # filter 2: the row above
     header = struct.pack(">IIBBBBB", width, height, 16, 2 if image.ndim == 3 else 0, 0, 0, 0)
     data = b"\x89PNG\r\n\x1a\n"
     for name, chunk in (b"IHDR", header), (b"IDAT", zlib.compress(filtered.tobytes(), 6)), (b"IEND", b""):
@@ -205,8 +192,7 @@ def contact_sheet(
 
 @contextlib.contextmanager
 def open_picture(path: Path, load: bool = True, most: int | None = None) -> Iterator[Image.Image]:
-    """Pillow's image, decoded; every way a file can be bad becomes one line. `most` pixels instead of Pillow's own
-    limit."""
+    """Pillow's image, decoded; a bad file gives one line. `most` pixels instead of Pillow's own limit."""
     try:
         with _allowing(most), warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -229,7 +215,7 @@ def open_picture(path: Path, load: bool = True, most: int | None = None) -> Iter
 
 @contextlib.contextmanager
 def _allowing(most: int | None) -> Iterator[None]:
-    """Pillow takes pictures of up to `most` pixels meanwhile; its limit is the process's, so one thread at a time."""
+    """Pillow takes pictures of up to `most` pixels; its limit is the process's, so one thread at a time."""
     if most is None:
         yield
         return
@@ -248,17 +234,16 @@ def _read_exr(path: Path) -> dict[str, np.ndarray]:
         if file.read(4) != b"\x76\x2f\x31\x01":
             raise ValueError(f"{path}: not an EXR file")
     try:
-        with _hushed(), OpenEXR.File(str(path), separate_channels=True) as file:
+        with _silenced(), OpenEXR.File(str(path), separate_channels=True) as file:
             return {name: np.asarray(channel.pixels) for name, channel in file.channels().items()}
     except Exception as error:
         raise ValueError(f"{path}: the EXR is truncated or corrupt ({first_line(error)})") from None
 
 
 @contextlib.contextmanager
-def _hushed() -> Iterator[None]:
-    """Nothing reaches the terminal meanwhile: the EXR library prints lines of its own about a broken file, to both
-    streams."""
-    with _HUSH, open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+def _silenced() -> Iterator[None]:
+    """Keeps OpenEXR's own messages about a broken file off both streams."""
+    with _SILENCE, open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         kept = os.dup(2)
         try:
             os.dup2(nowhere.fileno(), 2)

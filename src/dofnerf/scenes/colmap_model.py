@@ -55,8 +55,7 @@ class ModelImage:
 
 @dataclass(frozen=True)
 class ModelPoints:
-    """`ids` (P,), `xyz` (P, 3), `rgb` (P, 3) uint8, `error` (P,) px; tracks: pairs of `track_point` (row) and
-    `track_image` (id)."""
+    """`ids` (P,), `xyz` (P, 3), `rgb` (P, 3) uint8, `error` (P,) px; tracks: a row of `track_point`, an id of `track_image`."""
 
     ids: np.ndarray
     xyz: np.ndarray
@@ -273,8 +272,7 @@ def pinhole(camera: ModelCamera, to_world: np.ndarray, where: str) -> tuple[Came
 
 
 def reproject(model: Model, image: ModelImage) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (N,) of the points that an image sees and their errors (N,) in pixels of the model's camera, distortion
-    included."""
+    """Rows (N,) of the points that an image sees, their errors (N,) in pixels of the distorted camera."""
     rows = {int(key): row for row, key in enumerate(model.points.ids)}
     known = np.array([rows.get(int(key), -1) for key in image.point_ids], dtype=np.int64)
     seen, xy = known[known >= 0], image.xy[known >= 0]

@@ -48,8 +48,7 @@ class Distortion:
 
 @dataclass(frozen=True)
 class Undistorted(Derived):
-    """A photo undistorted on load; `focal`, `centre` in pixels are the distorted photo's, `zoom` scales the focal
-    length."""
+    """A photo undistorted on load; `focal`, `centre` (px) are the distorted photo's, `zoom` scales the focal length."""
 
     distortion: Distortion
     focal: tuple[float, float]
@@ -96,8 +95,7 @@ def undistorted(source: Source, distortion: Distortion, camera: Camera, zoom: fl
 def _zoom(
     distortion: Distortion, focal: tuple[float, float], centre: tuple[float, float], width: int, height: int
 ) -> tuple[float, str]:
-    """The least zoom at which the whole undistorted picture lies within the distorted one, and what is wrong, if
-    anything."""
+    """The least zoom that leaves no blank corner, and what is wrong, if anything."""
     photo = Undistorted(None, distortion, focal, centre, 1.0)  # type: ignore[arg-type]  # never loaded
     steps = np.linspace(0, 1, 65)
     edges = [(steps * 0, steps), (steps * 0 + 1, steps), (steps, steps * 0), (steps, steps * 0 + 1)]

@@ -1,4 +1,4 @@
-"""What a photo's EXIF says about its lens, checked: every value is a sensible number or not there."""
+"""A photo's EXIF, as far as it concerns the lens; values out of range count as unknown."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ DIAGONAL_35 = math.hypot(36, 24)  # millimetres, of the film that 35 mm equivale
 
 @dataclass(frozen=True)
 class Exif:
-    """`f_number`; focal lengths in millimetres, true and 35 mm equivalent; `subject_distance` in metres; names as
-    written."""
+    """Focal lengths in millimetres, true and 35 mm equivalent; `subject_distance` in metres; names as written."""
 
     f_number: float | None = None
     focal_length: float | None = None

@@ -1,5 +1,4 @@
-"""A scene at a glance: a few lines of text, and one sheet with its photos and its cameras seen from above and from the
-side."""
+"""A scene at a glance: a few lines of text, and a sheet with its photos and its cameras from above and the side."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ def describe(scene: Scene) -> str:
 
 
 def describe_photos(scene: Scene) -> str:
-    """A line a photo: how many sparse points it sees, how far off they are, and from where to where its depth
-    reaches."""
+    """A line for each photo: its sparse points, their mean error, and its depth range."""
     lines = []
     wide = max(len(Path(frame.name).stem[:32]) for frame in scene.frames)
     for i, frame in enumerate(scene.frames):
@@ -52,8 +50,7 @@ def describe_photos(scene: Scene) -> str:
 
 
 def write_contact_sheet(scene: Scene, path: Path | str) -> None:
-    """One PNG: the pictures of the first view, the cameras from above and from the side, and photos of all the
-    scene."""
+    """One PNG: the pictures of the first view, the cameras from above and from the side, and up to 24 photos."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -121,8 +118,7 @@ def _show(axes: Any, image: np.ndarray, label: str, colour: str) -> None:
 
 
 def _plot_cameras(axes: Any, scene: Scene, label: str, which: list[int]) -> None:
-    """Cameras as pyramids, points in their colours (without points, the corners of the depth range); `which` picks two
-    axes of the mean camera: right, up, forward."""
+    """Cameras as pyramids, points (or the depth range's corners); `which` are two of the axes right, up, forward."""
     cameras = [frame.camera for frame in scene.frames]
     basis = mean_basis(cameras)
     places = np.stack([camera.position for camera in cameras]) @ basis

@@ -26,9 +26,7 @@ def photo_folder(root: Path, downscale: int | None) -> Path:
         if folder.is_dir() and any(folder.iterdir()):
             inside(root, folder.name, str(root))
             return folder
-    raise ValueError(
-        f"{root}: no photos; expected a folder images, images_2, images_4, images_8 or photos with pictures"
-    )
+    raise ValueError(f"{root}: no photos; expected a folder images, images_2, images_4, images_8 or photos")
 
 
 def pictures_in(root: Path, folder: Path) -> list[Path]:

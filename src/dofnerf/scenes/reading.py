@@ -30,7 +30,7 @@ class GridOptions:
     lens_views: float = 2.0
     """Radius of the synthetic lens, in views."""
     disparities: tuple[float, float] | None = None
-    """Pixels by which the nearest and the farthest thing move per step of the grid (None: as manifest.json says)."""
+    """Pixels by which the nearest and the farthest point move per step of the grid (None: as manifest.json says)."""
 
 
 @dataclass(frozen=True)

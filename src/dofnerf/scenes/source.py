@@ -112,8 +112,7 @@ class Cropped(Derived):
 
 
 def resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Photo (H, W, 3), floats or bytes, by an antialiased Lanczos filter in linear light; map (H, W) by the nearest
-    pixel."""
+    """Photo (H, W, 3), floats or bytes, by a Lanczos filter in linear light; map (H, W) by the nearest pixel."""
     if image.shape[:2] == (height, width):
         return image if image.dtype != np.uint8 else image.astype(np.float32) / 255
     if image.ndim == 2:

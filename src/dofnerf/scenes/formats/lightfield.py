@@ -2,16 +2,16 @@
 
 Geometry. Cameras sit in one plane, all looking along −z; one step in the column index c moves the camera by `baseline`
 B to the right, one step in the row index r by B down. The photos are rectified to a plane within the scene, so from
-view to view a thing at depth z moves by
+view to view a point at depth z moves by
 
     δ(z) = κ − f·B / z        pixels per step, columns and rows alike,
 
-which is a pinhole with focal length f whose principal point wanders by κ per step. Only δ is seen in the photos: f and
-the depths of the nearest and the farthest thing are free, and with them B and κ follow from the range of δ. We choose f
+which is a pinhole with focal length f whose principal point shifts by κ per step. Only δ is seen in the photos: f and
+the depths of the nearest and the farthest point are free, and with them B and κ follow from the range of δ. We choose f
 = 1.5 widths and depths 2 to 5. (If δ is larger for near things, the grid runs the other way: B is negative.)
 
 A lens. Averaging, in linear light, the neighbours at steps Δ of a view, each shifted by δ_F·Δ, is what a lens of that
-shape focused at δ_F sees: a thing at δ spreads over spots (δ − δ_F)·Δ. Neighbours count by how much of their cell a
+shape focused at δ_F sees: a point at δ spreads over spots (δ − δ_F)·Δ. Neighbours count by how much of their cell a
 disc of `lens_views` views covers. A disc of radius R steps has variance R²/4 per axis, which defines R here; then
 
     radius in pixels = R·|δ − δ_F| = f·|B|·R · |1/z_F − 1/z|,    so    aperture = f·|B|·R.
@@ -79,11 +79,11 @@ class Geometry:
 
     focal: float
     baseline: float
-    wander: float
+    shift: float
 
     def depth(self, disparity: float) -> float:
         """δ in pixels a step → depth."""
-        return self.focal * self.baseline / (self.wander - disparity)
+        return self.focal * self.baseline / (self.shift - disparity)
 
 
 def find_views(root: Path) -> Grid:
@@ -182,8 +182,8 @@ def _camera(geometry: Geometry, place: tuple[float, float], size: tuple[int, int
     row, column = place
     to_world = np.eye(4)[:3]
     to_world[:, 3] = (geometry.baseline * column, -geometry.baseline * row, 0.0)
-    cx = size[0] / 2 + geometry.wander * column - margin
-    cy = size[1] / 2 + geometry.wander * row - margin
+    cx = size[0] / 2 + geometry.shift * column - margin
+    cy = size[1] / 2 + geometry.shift * row - margin
     return Camera(to_world, geometry.focal, geometry.focal, cx, cy, size[0] - 2 * margin, size[1] - 2 * margin)
 
 

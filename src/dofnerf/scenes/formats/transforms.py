@@ -285,9 +285,7 @@ class _Entry:
         path = self._file(self.entry["visible_file_path"], "visible_file_path")
         table = read_array(path)
         if table.ndim != 2 or table.shape[1] != 2 or not np.isfinite(table).all() or (np.abs(table) > 1e9).any():
-            raise ValueError(
-                f"{self.where}: {path} must hold a row (point number, error in pixels) for each visible point"
-            )
+            raise ValueError(f"{self.where}: {path} must hold a row (number, error in pixels) for each visible point")
         return table[:, 0].astype(np.int64), table[:, 1]
 
 

@@ -57,7 +57,5 @@ def read(root: Path, options: ReadOptions) -> Found:
 def _same_size(path: Path, width: int, height: int, i: int) -> PictureFile:
     if image_size(path) != (width, height):
         own = "×".join(map(str, image_size(path)))
-        raise ValueError(
-            f"frame {i}: {path} has {own} pixels, its sharp photo {width}×{height}; a triplet has one size"
-        )
+        raise ValueError(f"frame {i}: {path} has {own} pixels, its sharp photo {width}×{height}; expected one size")
     return PictureFile(path, width, height)
