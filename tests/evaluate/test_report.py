@@ -13,7 +13,7 @@ from PIL import Image
 
 from dofnerf.cli import main
 from dofnerf.evaluate.charts import PhotoLenses, curve_chart, lens_charts
-from dofnerf.evaluate.comparison import Box, error_map, telling_box
+from dofnerf.evaluate.comparison import Box, error_map, largest_error_box
 from dofnerf.evaluate.report.run_page import write_run_page
 from dofnerf.evaluate.trained import open_trained
 from dofnerf.scenes import Lens
@@ -178,7 +178,7 @@ def test_the_box_is_where_pictures_differ_most():
     image = truth.copy()
     image[22:32, 31:46] = 1
     image[:5, :5] = 0.9
-    assert telling_box(image, truth) == Box(31, 22, 46, 32)
+    assert largest_error_box(image, truth) == Box(31, 22, 46, 32)
 
 
 def drawn(svg, name):

@@ -43,7 +43,7 @@ def in_colours(values: np.ndarray, name: str) -> np.ndarray:
     return colormaps[name](np.clip(np.nan_to_num(values), 0, 1), bytes=True)[..., :3]
 
 
-def telling_box(image: np.ndarray, truth: np.ndarray) -> Box:
+def largest_error_box(image: np.ndarray, truth: np.ndarray) -> Box:
     """The box, 1 / ZOOM of the picture each way, in which the two (H, W, 3) differ most."""
     height, width = truth.shape[:2]
     tall, wide = max(1, height // ZOOM), max(1, width // ZOOM)

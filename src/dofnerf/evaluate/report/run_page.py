@@ -12,7 +12,7 @@ import numpy as np
 import dofnerf
 from dofnerf.evaluate import eval as figures
 from dofnerf.evaluate.charts import curve_chart, lens_charts, photo_lenses
-from dofnerf.evaluate.comparison import ERROR_RANGE, ZOOM, depth_picture, enlarged, error_map, telling_box
+from dofnerf.evaluate.comparison import ERROR_RANGE, ZOOM, depth_picture, enlarged, error_map, largest_error_box
 from dofnerf.evaluate.lpips import LpipsConfig
 from dofnerf.evaluate.report import page
 from dofnerf.evaluate.scores import METRICS, Perceptual, Reference, Scores, gather, score_view
@@ -125,7 +125,7 @@ def _pictures(shown: list[Shown], scene: Scene, reference: Reference) -> list[st
     width = max(page.LEAST_WIDE, scene.size[0])
     size = width, round(width * scene.size[1] / scene.size[0])
     for one in shown:
-        box = telling_box(one.photo, one.render if one.truth is None or one.truth is one.photo else one.truth)
+        box = largest_error_box(one.photo, one.render if one.truth is None or one.truth is one.photo else one.truth)
         named = [("photo", one.photo), ("all in focus", one.render)]
         named += [("truth", one.truth)] if one.truth is not None and reference == "sharp" else []
         whole = [page.figure(image, name) for name, image in named]

@@ -204,7 +204,7 @@ class Ray:
 
 
 def engine(out: Path, lpips: LpipsConfig, jobs: int, address: str | None) -> Engine:
-    """The one that was asked for."""
+    """The engine for these flags."""
     if address is not None:
         return Ray(out, lpips, jobs, address)
     return Here(out, lpips) if jobs == 1 else Processes(out, lpips, jobs)

@@ -30,7 +30,7 @@ BEGIN = {"splat": 15.0}  # seconds: the starting points of splats
 AROUND = 12.0  # seconds: imports, photos, scores
 PIXELS, RAYS = 252 * 168, 2304
 _PROBE = 0.11  # seconds of `probe` on the machine of docs/results.md
-_LOOK = 1.0  # seconds between looks at the logs
+_INTERVAL = 1.0  # seconds between readings of the logs
 _STEP = re.compile(r"step (\d+) ")
 
 
@@ -110,7 +110,7 @@ def _progress(done: Outcomes, out: Path, weights: dict[str, float], running: dic
         bar.update(sum(weights[key] for key in ended) + share, f"{len(ended)} of {len(done.cells)} cells")
 
     def watch() -> None:
-        while not over.wait(_LOOK):
+        while not over.wait(_INTERVAL):
             update()
 
     with Progress("bench", float(sum(weights.values()))) as bar:

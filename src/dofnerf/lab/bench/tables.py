@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
-from dofnerf.evaluate.comparison import ERROR_RANGE, crops_sheet, telling_box
+from dofnerf.evaluate.comparison import ERROR_RANGE, crops_sheet, largest_error_box
 from dofnerf.evaluate.metrics import psnr
 from dofnerf.files import read_image, write_image
 from dofnerf.lab.bench.cell import NOT_DONE, Outcomes, mean_score
@@ -103,7 +103,7 @@ def draw_crops(choice: Choice, done: Outcomes, draft: Draft, most: float = ERROR
             continue
         named = [(f"{name}\nPSNR {psnr(image, truth):.2f} dB", image) for name, image in pictures]
         heading = f"{one.name}, {field}: view {view}, which no training has seen"
-        sheet = crops_sheet(named, truth, telling_box(pictures[0][1], truth), heading, most)
+        sheet = crops_sheet(named, truth, largest_error_box(pictures[0][1], truth), heading, most)
         below = f"whole, closer, and errors from 0 to {most:g} of the pixel range, as in the paper"
         words = f"{one.name}, {field}, held-out view {view}: {below}"
         draft.draw(f"{folder_name(one.name)}-{folder_name(field)}", sheet, words)

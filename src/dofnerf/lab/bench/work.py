@@ -77,9 +77,9 @@ def weights_along_rays(run: Run, scene: Scene) -> Findings:
             f"the field {run.config.field} has no samples along rays; the experiment volume is for hash, nerf and dsnerf"
         )
     cameras = [scene.camera(i) for i in scene.test]
-    dice = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     size = cameras[0].height, cameras[0].width
-    pixels = random_pixels(torch.arange(len(cameras)), size, RAYS, dice)
+    pixels = random_pixels(torch.arange(len(cameras)), size, RAYS, generator)
     rays = pixel_rays(stack_cameras(cameras), pixels.photo, pixels.centres)
     shaded = run.model.shade(rays, only_last=True)[-1]
     weights = ray_weights(thickness_of(shaded.density, shaded.distance)).numpy().astype(np.float64)

@@ -51,7 +51,7 @@ class ReadingConfig:
     """How the source scene is read."""
 
     format: FormatName = "auto"
-    """Its format; auto looks."""
+    """Its format; auto detects it."""
     downscale: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
     """Shrink the photos to 1/downscale of the full size before they are blurred."""
     width: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None

@@ -1,6 +1,6 @@
 """`synth lightfield`: a grid of real photos → a scene with real near- and far-focused photos and an exactly known lens.
 
-The reader (`dofnerf.scenes.formats.lightfield`, which explains the geometry) makes the photos as they are asked for;
+The reader (`dofnerf.scenes.formats.lightfield`, which explains the geometry) makes the photos on demand;
 here they are written down, so that other tools and later runs read plain files.
 """
 
@@ -39,7 +39,7 @@ class LightfieldConfig:
 
 
 def run(config: LightfieldConfig) -> Path:
-    """Make the scene, telling on the way; returns the path of its transforms.json."""
+    """Make the scene; returns the path of its transforms.json."""
     scene = scenes.load(config.grid, format="lightfield", width=config.width, mix="near-far", grid=config.lens)
     settings = {"width": config.width, **asdict(config.lens), "grid": fingerprint(scene)}
     claim(config.out, RECORD, config.grid, "dofnerf synth lightfield", settings)

@@ -62,7 +62,7 @@ def gap_share(*values: Score) -> Score:
 
 
 EXPERIMENT = Experiment(
-    f"Photos with shallow depth of field (Tables 1, 2): {NO_LENS}, ours, {SHARP}; the share of the gap that ours closes.",
+    f"Photos with shallow depth of field: {NO_LENS}, ours, {SHARP} (Tables 1, 2).",
     plan,
     _conclude,
 )
