@@ -141,10 +141,10 @@ def test_a_download_that_fails_is_one_line(tmp_path, monkeypatch):
 
 
 def test_weights_of_double_precision_give_the_same():
-    dice = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     shapes = [*lpips._SHAPES]
     parts = [
-        [torch.rand(shape, generator=dice) * 0.01 for shape in kind]
+        [torch.rand(shape, generator=generator) * 0.01 for shape in kind]
         for kind in (shapes, *([s[:1] for s in shapes],) * 2)
     ]
     image, truth = (np.random.default_rng(k).uniform(0, 1, (40, 48, 3)).astype(np.float32) for k in (0, 1))
