@@ -61,8 +61,4 @@ def gap_share(*values: Score) -> Score:
     return (ours - plain) / (sharp - plain) if sharp > plain else "no gap"
 
 
-EXPERIMENT = Experiment(
-    f"Photos with shallow depth of field: {NO_LENS}, ours, {SHARP} (Tables 1, 2).",
-    plan,
-    _conclude,
-)
+EXPERIMENT = Experiment(f"Photos with shallow depth of field: {NO_LENS}, ours, {SHARP} (Tables 1, 2).", plan, _conclude)
