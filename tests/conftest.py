@@ -43,6 +43,7 @@ _TRAIN = (
 _TRAIN_FIXTURES = {"trained", "bench"}
 _SLOW = (
     "lab/synth/test_lens", "lab/synth/test_package_scene.py", "models/splat/test_raster_gpu.py", "models/splat/test_start.py",
+    "models/splat/test_triangulation.py",
     "optics/test_monte_carlo.py", "optics/test_scatter_gpu.py", "scenes/test_mutated_scenes.py",
 )  # fmt: skip
 _SLOW_FIXTURES = {"captured"}
