@@ -32,7 +32,7 @@ from dofnerf.models.splat.model import SplatModel
 from dofnerf.models.splat.training import SplatMethod
 from dofnerf.optics import DISC, Disc, to_display
 from dofnerf.scenes import Scene
-from dofnerf.studio.shot import Opening, exact
+from dofnerf.studio.shoot import exact
 from dofnerf.train import TrainConfig, preset, sharp_oracle, shortened, train, trainer
 
 VIEWS = 128
@@ -51,12 +51,12 @@ def rendered(reference: SplatModel, scene: Scene, kind: str) -> torch.Tensor:
     photos = []
     for i in scene.train:
         camera, true = scene.camera(i), scene.lens(i)
-        opening = Opening(DISC if kind == "round" else GaussianAperture(), reference.style.light, 1, VIEWS)
+        shape, light = DISC if kind == "round" else GaussianAperture(), reference.style.light
         with torch.no_grad():
             if kind == "per Gaussian":
                 photos.append(reference.picture(camera, true).image)
                 continue
-            photos.append(to_display(exact(reference, camera, true, opening, lambda: None), opening.light))
+            photos.append(to_display(exact(reference, camera, true.with_shape(shape), light, VIEWS), light))
     return torch.stack(photos).clamp(0, 1)
 
 

@@ -22,13 +22,11 @@ from pathlib import Path
 
 from dofnerf.evaluate.metrics import psnr
 from dofnerf.models import Blur
-from dofnerf.models.splat.model import SplatModel
 from dofnerf.optics import DISC, Lens, scatter_layers, to_display
-from dofnerf.studio.shot import Opening, exact
-from dofnerf.studio.subject import Subject, open_run
-from dofnerf.studio.viewer.darkroom import LAYERS, draw, glance, photograph, smaller
-from dofnerf.studio.viewer.look import Look
-from dofnerf.studio.viewer.stage import fitted
+from dofnerf.studio.shoot import exact
+from dofnerf.studio.source import Source, open_source
+from dofnerf.studio.viewer.renderer import LAYERS, draw, photograph, quick_look, smaller
+from dofnerf.studio.viewer.settings import Settings, fitted
 
 WIDTH, HEIGHT = 504, 378
 BLUR = 0.025  # largest radius, in widths
@@ -47,23 +45,23 @@ def took(work: Callable[[], object], rounds: int = ROUNDS) -> str:
     return f"{1000 * statistics.median(walls):.0f} ms | {1000 * statistics.median(processors):.0f} ms"
 
 
-def measure(subject: Subject) -> None:
-    model, light = subject.model, subject.light
-    camera = fitted(subject.views[0].camera, WIDTH / HEIGHT, WIDTH)
+def measure(source: Source) -> None:
+    model, light = source.model, source.light
+    camera = fitted(source.views[0].camera, WIDTH / HEIGHT, WIDTH)
     drawn = draw(model, camera, LAYERS)
     assert drawn is not None
     far, near = drawn.picture.disparity_range()
-    look = Look(BLUR * WIDTH / (near - far) / camera.fx, near)
-    if isinstance(model, SplatModel):
+    look = Settings(BLUR * WIDTH / (near - far) / camera.fx, near)
+    if model.is_quick:
         for name, shown in (
             ("sharp", replace(look, radius=0.0)),
             ("round lens", look),
             ("six blades", replace(look, blades=6)),
         ):
             print(
-                f"| orbit, {name}, {WIDTH} × {HEIGHT} | {took(lambda shown=shown: glance(model, camera, shown, light))} |"
+                f"| orbit, {name}, {WIDTH} × {HEIGHT} | {took(lambda shown=shown: quick_look(model, camera, shown, light))} |"
             )
-    rounds = ROUNDS if isinstance(model, SplatModel) else 1
+    rounds = ROUNDS if model.is_quick else 1
     print(f"| draw and keep {LAYERS} layers | {took(lambda: draw(model, camera, LAYERS), rounds)} |")
     for times in (1, 2, 3):
         small = smaller(drawn, times).camera
@@ -71,24 +69,21 @@ def measure(subject: Subject) -> None:
         print(f"| slider, {small.width} × {small.height} | {words} |", flush=True)
 
 
-def quality(subject: Subject) -> None:
+def quality(source: Source) -> None:
     """PSNR against 128 views from all over the lens, 252 pixels wide, focus near and far."""
-    camera = fitted(subject.views[0].camera, WIDTH / HEIGHT, 252)
-    drawn = draw(subject.model, camera, 1)
+    camera = fitted(source.views[0].camera, WIDTH / HEIGHT, 252)
+    drawn = draw(source.model, camera, 1)
     assert drawn is not None
     far, near = drawn.picture.disparity_range()
     aperture = BLUR * camera.width / (near - far)
     for name, disparity in (("near", near), ("far", far)):
-        opening = Opening(DISC, subject.light, 1, 128)
-        truth = to_display(
-            exact(subject.model, camera, Lens(aperture, 1 / disparity), opening, lambda: None), subject.light
-        )
-        own = subject.model.view(camera, Lens(aperture, focus_disparity=disparity), Blur(light=subject.light)).image
+        truth = to_display(exact(source.model, camera, Lens(aperture, 1 / disparity), source.light, 128), source.light)
+        own = source.model.view(camera, Lens(aperture, focus_disparity=disparity), Blur(light=source.light)).image
         words = [f"each splat by its own depth: {psnr(own.clamp(0, 1).numpy(), truth.clamp(0, 1).numpy()):.1f} dB"]
         for count in (1, 2, 3, 4, 8):
-            _, layers = subject.model.layers(camera, count)
+            _, layers = source.model.layers(camera, count)
             image = scatter_layers(
-                layers.colour, layers.alpha, aperture * (disparity - layers.disparity), DISC, subject.light
+                layers.colour, layers.alpha, aperture * (disparity - layers.disparity), DISC, source.light
             )
             words.append(f"{count}: {psnr(image.clamp(0, 1).numpy(), truth.clamp(0, 1).numpy()):.1f} dB")
         print(f"| layers against the exact lens, focus {name} | {', '.join(words)} | |")
@@ -98,12 +93,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path)
     for path in parser.parse_args().runs:
-        subject = open_run(path, "cpu")
+        source = open_source(path, device="cpu")
         load = " ".join(f"{value:.1f}" for value in os.getloadavg())
-        print(f"\n{subject.words}; the machine's load {load}\n\n| what | wall | processor |\n|---|---|---|")
-        measure(subject)
-        if isinstance(subject.model, SplatModel):
-            quality(subject)
+        print(f"\n{source.words}; the machine's load {load}\n\n| what | wall | processor |\n|---|---|---|")
+        measure(source)
+        if source.model.is_quick:
+            quality(source)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ MAY_IMPORT = {part: set(ORDER[:i]) for i, part in enumerate(ORDER)} | {
     "camera": set(),
     "plugins": set(),
 }
-MAY_IMPORT["web"].add("studio")  # TODO: the page becomes data and a renderer
 
 
 def _parts_imported(path):

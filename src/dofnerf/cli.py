@@ -55,15 +55,15 @@ class Verb:
 VERBS = {
     "refocus": Verb("Put a lens in front of a picture with a depth map.", "dofnerf.studio.refocus", "RefocusConfig"),
     "demo": Verb("See it work on the scene in the package, in minutes.", "dofnerf.studio.demo", "DemoConfig"),
-    "info": Verb("Say what a scene is, and draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
-    "run": Verb("Photos in; scene, lens, report and page out.", "dofnerf.studio.everything", "RunConfig"),
+    "info": Verb("Say what a scene is; on request, draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
+    "run": Verb("Photos in; scene, lens, report and page out.", "dofnerf.studio.run", "RunConfig"),
     "capture": Verb("A folder of photos in, a scene with poses out.", "dofnerf.capture.pipeline", "CaptureConfig"),
     "train": Verb(
         "Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"
     ),
     "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig"),
     "view": Verb("A run in the browser: orbit, click to focus, turn the lens.", "dofnerf.studio.view", "ViewConfig"),
-    "export": Verb("A page to refocus, layers, points or cameras of a run.", "dofnerf.studio.export", "ExportConfig"),
+    "export": Verb("A page to refocus, layers, points or cameras of a run.", "dofnerf.studio.export", "export_config"),
     "eval": Verb("Say how good a run is: PSNR, SSIM, LPIPS, the lens.", "dofnerf.evaluate.eval", "EvalConfig"),
     "bench": Verb("Run one of the paper's experiments.", "dofnerf.lab.bench.run", "BenchConfig"),
     "report": Verb("Make a page about a run or an experiment.", "dofnerf.lab.report", "ReportConfig"),

@@ -86,7 +86,10 @@ def _field_docs(config: type) -> dict[str, str]:
     """The string under each field of a dataclass, and of those that it inherits from, in one line."""
     found: dict[str, str] = {}
     for kind in reversed(config.__mro__[:-1]):
-        (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+        try:
+            (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+        except OSError:  # a class made by make_dataclass has no source
+            continue
         assert isinstance(body, ast.ClassDef)
         for one, two in zip(body.body, body.body[1:], strict=False):
             match one, two:

@@ -14,7 +14,7 @@ from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.evaluate.comparison import zoomed
 from dofnerf.evaluate.scores import LensError
-from dofnerf.studio import demo, demo_pictures
+from dofnerf.studio import demo
 from dofnerf.train import Run
 
 PICTURES = {"side-by-side.png", "rack-focus.mp4", "lens.png", "table.md"}
@@ -58,12 +58,12 @@ def test_it_leaves_pictures_a_video_a_table_and_the_runs(made, small):
 
 def test_the_table_has_numbers(made):
     words = (made / "table.md").read_text(encoding="utf-8")
-    for name in ("pinhole twin", "ours"):
+    for name in ("without a lens model", "ours"):
         found = re.search(rf"\| {name} \| ([\d.]+) dB \| \d+ s \|", words)
         assert found and 10 < float(found[1]) < 40, words
     assert re.search(r"\| aperture \| [\d.]+ % \|", words)
     assert re.search(r"\| focus, in disparity \| [\d.]+ % of", words)
-    assert "oracle" not in words
+    assert "sharp photos" not in words
 
 
 def test_again_it_uses_the_runs_that_are_there(made, capsys):
@@ -109,7 +109,7 @@ def test_with_the_oracle_the_table_has_the_share_of_the_gap(made):
 
 def test_a_sidestep_keeps_the_pivot_where_it_is(small):
     camera = small.camera(demo.VIEW)
-    moved = demo_pictures.sidestep(camera, right=0.1, up=-0.05, pivot=3.0)
+    moved = demo.sidestep(camera, right=0.1, up=-0.05, pivot=3.0)
     pixels = np.array([[40.0, 30.0], [70.0, 10.0]])
     there = camera.unproject(pixels, np.full(2, 3.0))
     np.testing.assert_allclose(moved.project(there)[0], pixels, atol=1e-9)
@@ -122,9 +122,9 @@ def test_a_sidestep_keeps_the_pivot_where_it_is(small):
 
 def test_the_zoomed_crop_shows_what_the_frame_encloses():
     image = np.zeros((168, 252, 3), np.float32)
-    left, top = round(demo_pictures.CROP[0] * 252), round(demo_pictures.CROP[1] * 168)
+    left, top = round(demo.CROP[0] * 252), round(demo.CROP[1] * 168)
     image[top : top + 42, left : left + 63] = 1.0
-    whole, crop = zoomed(image, demo_pictures.crop_box((252, 168)), 2)
+    whole, crop = zoomed(image, demo.crop_box((252, 168)), 2)
     assert whole.shape == crop.shape == (336, 504, 3)
     assert crop[20:-20, 20:-20].min() > 250
     assert (whole[2 * top + 4 : 2 * top + 80, 2 * left + 4 : 2 * left + 120] > 250).all()

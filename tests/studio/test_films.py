@@ -221,16 +221,16 @@ def test_refusals(made, tmp_path, monkeypatch, capfd, arguments, words):
 def test_frames_of_a_film_that_is_drawn_another_way_are_not_taken_over():
     from dofnerf.models.splat.raster import Style
     from dofnerf.studio.film import _state
-    from dofnerf.studio.subject import Subject
+    from dofnerf.studio.source import Source
 
-    subject = Subject(Path("a.ply"), card_and_wall(), "")
-    states = {_state(subject), _state(replace(subject, flat=True))}
-    assert _state(replace(subject)) in states and len(states) == 2
-    subject.model.style = Style(antialiased=True)
-    states.add(_state(subject))
+    source = Source(Path("a.ply"), card_and_wall(), "")
+    states = {_state(source), _state(replace(source, flat=True))}
+    assert _state(replace(source)) in states and len(states) == 2
+    source.model.style = Style(antialiased=True)
+    states.add(_state(source))
     with torch.no_grad():
-        subject.model.opacity_logits[-1] += 1  # the last number of many
-    states.add(_state(subject))
+        source.model.opacity_logits[-1] += 1  # the last number of many
+    states.add(_state(source))
     assert len(states) == 4
 
 
@@ -262,15 +262,14 @@ def test_light_reaches_the_frames(film):
 
 @pytest.mark.parametrize(("flag", "power"), [("fstop", 2), ("aperture", 1)])
 def test_a_dolly_zoom_keeps_the_f_number_or_the_width_of_the_lens(made, flag, power):
-    from dofnerf.studio.film import settle
-    from dofnerf.studio.film_config import FilmConfig
+    from dofnerf.studio.film import FilmFlags, settle
+    from dofnerf.studio.flags import LensFlags
     from dofnerf.studio.render import RenderConfig
-    from dofnerf.studio.shot_config import ShotConfig
-    from dofnerf.studio.subject import open_run
+    from dofnerf.studio.source import open_source
 
-    film = FilmConfig("dolly-zoom", frames=3, zoom=2.0, once=True)
-    config = RenderConfig(made / "run", shot=ShotConfig(**{flag: 4.0}), film=film)
-    moments = settle(config, open_run(made / "run", "cpu"))
+    film = FilmFlags("dolly-zoom", frames=3, zoom=2.0, once=True)
+    config = RenderConfig(made / "run", lens=LensFlags(**{flag: 4.0}), film=film)
+    moments = settle(config, open_source(made / "run", device="cpu"))
     first, last = (moments[i].view for i in (0, -1))
     assert last.camera.fx == pytest.approx(2 * first.camera.fx)
     assert last.lens.aperture / first.lens.aperture == pytest.approx(2**power)

@@ -17,10 +17,9 @@ from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.files import read_image, read_map
 from dofnerf.files.ply import read_ply
-from dofnerf.optics import DISC, scatter_layers
+from dofnerf.optics import scatter_layers
 from dofnerf.scenes import Lens, read_cameras, read_drawing, read_splats
-from dofnerf.studio.layered import fill
-from dofnerf.studio.shot import Opening, exact
+from dofnerf.studio.shoot import exact, fill
 
 NEAR_SIDE, FAR_SIDE = (0.25, 0.5), (0.8, 0.5)  # of the picture, as shares of its width and height
 
@@ -70,10 +69,9 @@ def test_a_click_focuses_there_and_blurs_the_rest_as_a_lens_does(page, made):
     assert halves(far)[1] > 4 * halves(near)[1]
     assert float(page.evaluate("depth.value")) == pytest.approx(FAR, rel=0.05)
 
-    camera, opening = read_cameras(made / "run" / "cameras.json")[3].camera, Opening(DISC, 2.2, 8, 64)
-    truth = exact(card_and_wall(), camera, Lens(8.0, FAR), opening, lambda: None).clamp(0, 1).detach().numpy() ** (
-        1 / 2.2
-    )
+    camera = read_cameras(made / "run" / "cameras.json")[3].camera
+    light = exact(card_and_wall(), camera, Lens(8.0, FAR), 2.2, 64)
+    truth = light.clamp(0, 1).detach().numpy() ** (1 / 2.2)
     right = psnr(far[4:-4, 4:-4], truth[4:-4, 4:-4])
     assert right > 28
     assert psnr(near[4:-4, 4:-4], truth[4:-4, 4:-4]) < right - 3
@@ -143,7 +141,7 @@ def test_a_page_that_would_be_large_gives_up_some_quality_and_one_that_is_large_
 ):
     monkeypatch.setattr("dofnerf.web.LEAST_ROOM", 0)
     assert "smaller page" not in printed(capfd, "export", made / "run", "--html", "--out", tmp_path / "page.html")
-    monkeypatch.setattr("dofnerf.studio.export.LARGE_PAGE", 0.001)
+    monkeypatch.setattr("dofnerf.studio.export.html.LARGE_PAGE", 0.001)
     words = printed(capfd, "export", made / "run", "--html", "--out", tmp_path / "again.html")
     assert "more than 0.001: a smaller --width" in words
     assert (tmp_path / "page.html").stat().st_size < 0.97 * (made / "page.html").stat().st_size

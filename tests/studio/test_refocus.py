@@ -11,7 +11,7 @@ from PIL import Image
 
 from dofnerf.cli import main
 from dofnerf.files import read_image, write_exr, write_image, write_map
-from dofnerf.studio.lens_config import AUTOMATIC_BLUR
+from dofnerf.studio.flags import AUTOMATIC_BLUR
 from dofnerf.studio.refocus import sweep_focuses
 
 WIDTH, HEIGHT = 96, 64
@@ -437,14 +437,12 @@ def test_a_folder_that_may_not_be_written_is_refused(folder, capfd):
 
 
 def test_an_interrupted_sweep_leaves_nothing(folder, capfd, monkeypatch):
-    from dofnerf.studio.virtual_lens import VirtualLens
-
     before = _contents(folder)
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(VirtualLens, "photograph", interrupt)
+    monkeypatch.setattr("dofnerf.studio.shoot.through_lens", interrupt)
     assert main(["refocus", *GOOD, "--sweep", "rack.mp4"]) == 130
     assert capfd.readouterr().err == "dofnerf: interrupted\n"
     assert _contents(folder) == before

@@ -18,9 +18,8 @@ from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.files import read_image, read_map
 from dofnerf.models.volume import average_light
-from dofnerf.optics import DISC
 from dofnerf.scenes import Lens, Viewpoint, read_cameras, write_cameras
-from dofnerf.studio.shot import Opening, exact, from_point
+from dofnerf.studio.shoot import exact, from_point
 from dofnerf.train import Run
 from oracles.lens_rays import render_exact
 
@@ -126,16 +125,16 @@ def test_a_pixel_of_a_view_from_the_rim_is_the_lens_ray_of_that_point():
 
 def test_the_exact_lens_is_that_of_the_models(made):
     """Of splats, for the same points; and of a volume, whose own has other points at each pixel, nearly."""
-    lens, opening = Lens(6.0, 3.0), Opening(DISC, 2.2, 8, 12)
+    lens = Lens(6.0, 3.0)
     through = Lens(6.0, focus_disparity=1 / 3.0)
     model = card_and_wall()
     with torch.no_grad():
         theirs = through_points(model, CAMERA, through, 12)
-        ours = average_light(exact(model, CAMERA, lens, opening, lambda: None).pow(1 / 2.2)[..., None, :])
+        ours = average_light(exact(model, CAMERA, lens, 2.2, 12).pow(1 / 2.2)[..., None, :])
     torch.testing.assert_close(ours, theirs, atol=2e-3, rtol=0)
     volume = Run.load(made / "volume").model
     theirs = render_exact(volume, CAMERA, through, 12, torch.Generator().manual_seed(0))
-    ours = exact(volume, CAMERA, lens, opening, lambda: None).pow(1 / 2.2)
+    ours = exact(volume, CAMERA, lens, 2.2, 12).pow(1 / 2.2)
     assert psnr(ours.numpy(), theirs.numpy()) > 30
 
 

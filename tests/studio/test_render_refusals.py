@@ -161,10 +161,10 @@ def test_a_picture_that_is_the_input_is_refused(made, tmp_path, monkeypatch, cap
 
 
 def test_an_interrupted_render_leaves_whole_pictures(made, tmp_path, monkeypatch, capfd):
-    from dofnerf.studio import shot_files
+    from dofnerf.studio import render
 
     monkeypatch.chdir(tmp_path)
-    real, calls = shot_files.write_image, []
+    real, calls = render.write_image, []
 
     def write(path, image):
         calls.append(path)
@@ -172,10 +172,10 @@ def test_an_interrupted_render_leaves_whole_pictures(made, tmp_path, monkeypatch
             raise KeyboardInterrupt
         real(path, image)
 
-    monkeypatch.setattr(shot_files, "write_image", write)
+    monkeypatch.setattr(render, "write_image", write)
     assert main(["render", str(made / "run"), "--views", "all", "--out", "shots"]) == 130
     assert sorted(path.name for path in (tmp_path / "shots").iterdir()) == ["transforms.json", "view-0.png"]
-    monkeypatch.setattr(shot_files, "write_image", real)
+    monkeypatch.setattr(render, "write_image", real)
     assert main(["render", str(made / "run"), "--views", "all", "--out", "shots"]) == 0
     assert len(list((tmp_path / "shots").iterdir())) == 6
 

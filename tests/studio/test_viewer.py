@@ -20,9 +20,9 @@ from browser import screenshot
 from dofnerf.cli import main
 from dofnerf.optics import scatter_layers
 from dofnerf.studio.view import DEMO_RUN, VIEW_RUN, ViewConfig, demo_run, prepare
-from dofnerf.studio.viewer.darkroom import draw, glance, photograph, smaller
-from dofnerf.studio.viewer.look import STOPS, Look, from_json
-from dofnerf.studio.viewer.visitor import Visitor, same, side_by_side, to_pane
+from dofnerf.studio.viewer.renderer import draw, photograph, quick_look, smaller
+from dofnerf.studio.viewer.session import Session, same, side_by_side, to_pane
+from dofnerf.studio.viewer.settings import STOPS, Settings, from_json
 
 viser = pytest.importorskip("viser", reason="viser is not installed (pip install 'dofnerf[view]')")
 WINDOW = 700, 320
@@ -36,30 +36,30 @@ def server(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("viewed")
     write_run(folder / "run")
-    stage = prepare(ViewConfig(folder / "run", size=SIZE))
-    served = serve(stage, "127.0.0.1", 18080, "test")
-    served.stage = stage
+    shared = prepare(ViewConfig(folder / "run", size=SIZE))
+    served = serve(shared, "127.0.0.1", 18080, "test")
+    served.shared = shared
     yield served
     served.stop()
 
 
 @pytest.fixture
 def visit(server, watched):
-    """Opens the viewer as one more visitor → (page, visitor)."""
+    """Opens the viewer as one more session → (page, session)."""
 
     def enter():
-        before = set(server.visitors)
+        before = set(server.sessions)
         page = watched(f"http://127.0.0.1:{server.get_port()}", *WINDOW)
-        visitor = newcomer(server, before)
-        settle(page, visitor)
-        return page, visitor
+        session = newcomer(server, before)
+        settle(page, session)
+        return page, session
 
     return enter
 
 
 def newcomer(server, before):
-    until(lambda: set(server.visitors) - before)
-    return server.visitors[max(set(server.visitors) - before)]
+    until(lambda: set(server.sessions) - before)
+    return server.sessions[max(set(server.sessions) - before)]
 
 
 def until(true, seconds=60.0) -> None:
@@ -69,9 +69,9 @@ def until(true, seconds=60.0) -> None:
         time.sleep(0.05)
 
 
-def settle(page, visitor) -> None:
+def settle(page, session) -> None:
     page.wait_for_timeout(100)
-    assert visitor.resting.wait(60)
+    assert session.resting.wait(60)
     page.wait_for_function("document.body.innerText.includes('resting')")
     page.wait_for_timeout(300)
 
@@ -94,48 +94,48 @@ def place(page, column: float, row: float) -> tuple[float, float]:
     return box["x"] + box["width"] / 2 + (column - CAMERA.width / 2) * scale, box["y"] + row * scale
 
 
-def act(page, visitor, do) -> tuple[float, float]:
-    """Do something that changes the look or the camera → what is seen then."""
-    visitor.resting.clear()
+def act(page, session, do) -> tuple[float, float]:
+    """Do something that changes the settings or the camera → what is seen then."""
+    session.resting.clear()
     do()
-    settle(page, visitor)
+    settle(page, session)
     return seen(page)
 
 
-def test_click_sliders_reload_and_a_second_visitor(visit, server):
-    page, visitor = visit()
-    near = act(page, visitor, lambda: page.mouse.click(*place(page, 16, 30)))
-    assert 1 / visitor.look.disparity == pytest.approx(NEAR, rel=0.03)
-    far = act(page, visitor, lambda: page.mouse.click(*place(page, 47, 30)))
-    assert 1 / visitor.look.disparity == pytest.approx(FAR, rel=0.05)
+def test_click_sliders_reload_and_a_second_session(visit, server):
+    page, session = visit()
+    near = act(page, session, lambda: page.mouse.click(*place(page, 16, 30)))
+    assert 1 / session.settings.disparity == pytest.approx(NEAR, rel=0.03)
+    far = act(page, session, lambda: page.mouse.click(*place(page, 47, 30)))
+    assert 1 / session.settings.disparity == pytest.approx(FAR, rel=0.05)
     assert near[0] > 2 * far[0] and far[1] > 2 * near[1]
 
     aperture = page.get_by_role("slider").nth(0)
-    wide = act(page, visitor, lambda: aperture.press("End"))
-    assert visitor.look.radius == pytest.approx(server.stage.widest) and wide[0] < 0.7 * far[0]
-    sharp = act(page, visitor, lambda: page.get_by_role("button", name="All sharp", exact=True).click())
-    assert visitor.look.radius == 0 and sharp[0] > 2 * wide[0]
-    focused = act(page, visitor, lambda: (aperture.press("End"), page.get_by_role("slider").nth(1).press("Home")))
-    assert visitor.look.disparity == pytest.approx(server.stage.range[1], rel=1e-3) and focused[1] < 0.7 * sharp[1]
+    wide = act(page, session, lambda: aperture.press("End"))
+    assert session.settings.radius == pytest.approx(server.shared.widest) and wide[0] < 0.7 * far[0]
+    sharp = act(page, session, lambda: page.get_by_role("button", name="All sharp", exact=True).click())
+    assert session.settings.radius == 0 and sharp[0] > 2 * wide[0]
+    focused = act(page, session, lambda: (aperture.press("End"), page.get_by_role("slider").nth(1).press("Home")))
+    assert session.settings.disparity == pytest.approx(server.shared.range[1], rel=1e-3) and focused[1] < 0.7 * sharp[1]
 
-    look, before = visitor.look, set(server.visitors)
-    act(page, visitor, lambda: page.mouse.click(*place(page, 16, 30)))
-    look = visitor.look
+    settings, before = session.settings, set(server.sessions)
+    act(page, session, lambda: page.mouse.click(*place(page, 16, 30)))
+    settings = session.settings
     page.reload()
     again = newcomer(server, before)
     settle(page, again)
-    assert again.look == look
-    assert np.allclose(again.client.camera.position, visitor.client.camera.position, atol=1e-4)
+    assert again.settings == settings
+    assert np.allclose(again.client.camera.position, session.client.camera.position, atol=1e-4)
 
     other, second = visit()
-    kept = again.look
+    kept = again.settings
     act(other, second, lambda: other.mouse.click(*place(other, 47, 30)))
-    assert second.look.disparity < 0.6 * kept.disparity and again.look == kept
+    assert second.settings.disparity < 0.6 * kept.disparity and again.settings == kept
     other.close()
 
     shot = act(page, again, lambda: page.get_by_role("button", name="As shot").click())
-    lens = server.stage.learned("view-0")
-    assert again.look.radius == pytest.approx(lens.aperture) and again.look.disparity == pytest.approx(
+    lens = server.shared.learned("view-0")
+    assert again.settings.radius == pytest.approx(lens.aperture) and again.settings.disparity == pytest.approx(
         1 / lens.focus_depth
     )
     assert min(shot) > 0
@@ -150,7 +150,7 @@ def test_click_sliders_reload_and_a_second_visitor(visit, server):
     until(lambda: not again.panel.film.disabled)
     again.panel.seconds.value = 0.5
     page.get_by_role("button", name="Render the film").click()
-    films = server.stage.folder / "films"
+    films = server.shared.folder / "films"
     until((films / "film-1.mp4").is_file)
     assert (films / "film-1.json").is_file()
 
@@ -174,26 +174,26 @@ def test_the_lens_is_put_before_kept_layers_without_the_model(monkeypatch):
     drawn = draw(model, CAMERA, 3)
     monkeypatch.setattr(model, "layers", None)
     monkeypatch.setattr(model, "view", None)
-    near, far = (photograph(drawn, Look(8 / CAMERA.fx, 1 / depth), 2.2) for depth in (NEAR, FAR))
+    near, far = (photograph(drawn, Settings(8 / CAMERA.fx, 1 / depth), 2.2) for depth in (NEAR, FAR))
     assert sharpness(near[6:-6, 6:24]) > 4 * sharpness(far[6:-6, 6:24])
     assert sharpness(far[6:-6, 40:58]) > 4 * sharpness(near[6:-6, 40:58])
     half = smaller(drawn, 2)
-    assert photograph(half, Look(), 2.2).shape == (24, 32, 3) and half.camera.fx == CAMERA.fx / 2
+    assert photograph(half, Settings(), 2.2).shape == (24, 32, 3) and half.camera.fx == CAMERA.fx / 2
 
 
 def test_strips_of_a_volumetric_field_make_the_whole(tmp_path):
-    from dofnerf.studio.subject import open_run
-    from dofnerf.studio.viewer import darkroom
+    from dofnerf.studio.source import open_source
+    from dofnerf.studio.viewer import renderer
 
     write_run(tmp_path / "volume", "hash")
-    model = open_run(tmp_path / "volume", "cpu").model
+    model = open_source(tmp_path / "volume", device="cpu").model
     whole, layers = model.layers(CAMERA, 3)
-    strips = darkroom.STRIP
+    strips = renderer.STRIP
     try:
-        darkroom.STRIP = 7 * CAMERA.width
+        renderer.STRIP = 7 * CAMERA.width
         drawn = draw(model, CAMERA, 3)
     finally:
-        darkroom.STRIP = strips
+        renderer.STRIP = strips
     assert float((drawn.view.image - whole.image).abs().max()) < 1e-5
     assert float((drawn.layers.alpha - layers.alpha).abs().max()) < 1e-5
     assert draw(model, CAMERA, 3, wanted=lambda: False) is None
@@ -201,19 +201,19 @@ def test_strips_of_a_volumetric_field_make_the_whole(tmp_path):
 
 def test_a_glance_shows_the_same_picture_with_fewer_pixels():
     model = card_and_wall()
-    look = Look(5 / CAMERA.fx, 1 / NEAR)
-    drawn, picture = glance(model, CAMERA.resized(32, 24), look, 2.2)
-    whole = photograph(draw(model, CAMERA, 3), look, 2.2).reshape(24, 2, 32, 2, 3).mean((1, 3))
+    settings = Settings(5 / CAMERA.fx, 1 / NEAR)
+    drawn, picture = quick_look(model, CAMERA.resized(32, 24), settings, 2.2)
+    whole = photograph(draw(model, CAMERA, 3), settings, 2.2).reshape(24, 2, 32, 2, 3).mean((1, 3))
     assert drawn.layers is None and np.abs(picture - whole)[2:-2, 2:-2].mean() < 0.04
 
 
 def test_overlays_mark_what_is_in_focus_and_what_is_near():
     drawn = draw(card_and_wall(), CAMERA, 3)
-    plain = photograph(drawn, Look(8 / CAMERA.fx, 1 / NEAR), 2.2)
-    peaking = photograph(drawn, Look(8 / CAMERA.fx, 1 / NEAR, overlay="focus peaking"), 2.2)
+    plain = photograph(drawn, Settings(8 / CAMERA.fx, 1 / NEAR), 2.2)
+    peaking = photograph(drawn, Settings(8 / CAMERA.fx, 1 / NEAR, overlay="focus peaking"), 2.2)
     redder = (peaking - plain)[..., 0] - (peaking - plain)[..., 1:].mean(-1)
     assert redder[6:-6, 6:24].mean() > 0.05 + redder[6:-6, 40:58].mean()
-    depth = photograph(drawn, Look(overlay="depth"), 2.2)
+    depth = photograph(drawn, Settings(overlay="depth"), 2.2)
     assert depth[24, 15, 0] > 0.4 > depth[24, 50, 0] or depth[24, 15, 2] < depth[24, 50, 2]
 
 
@@ -229,11 +229,11 @@ def test_side_by_side_and_where_a_click_lands():
         assert (sheet[..., 0] == 0.75).sum() == (sheet[..., 0] == 0.25).sum() == 1200
 
 
-def test_a_kept_look_comes_back_and_nonsense_does_not():
-    look = Look(0.1, 0.4, 6, 30.0, -1.0, "depth", "a.png", True)
+def test_kept_settings_come_back_and_nonsense_does_not():
+    settings = Settings(0.1, 0.4, 6, 30.0, -1.0, "depth", "a.png", True)
     pose = {"position": [0.0, 1, 2], "wxyz": [1.0, 0, 0, 0], "look_at": [0.0, 0, 0], "up": [0.0, 1, 0], "fov": 0.8}
-    text = look.to_json(pose)
-    assert from_json(text, 1.0, ("a.png",)) == (look, pose)
+    text = settings.to_json(pose)
+    assert from_json(text, 1.0, ("a.png",)) == (settings, pose)
     broken = [
         text.replace(*pair) for pair in (("0.4", "NaN"), ("0.1", "9"), ("depth", "x"), ("a.png", "b"), ("0.8", "[]"))
     ]
@@ -270,35 +270,36 @@ def test_the_demo_is_a_run_that_is_there_or_is_trained_now(tmp_path, monkeypatch
     ],
 )
 def test_refusals(server, capfd, arguments, words):
-    run = str(server.stage.folder)
+    run = str(server.shared.folder)
     assert main(["view", *(argument.replace("RUN", run) for argument in arguments)]) == 2
     err = capfd.readouterr().err
     assert words in err and err.count("\n") == 1
 
 
 def test_a_ply_keeps_its_colours_when_the_lens_opens(tmp_path):
-    from dofnerf.studio.layered import PAGE_LIGHT, layered_picture
-    from dofnerf.studio.subject import SplatFileConfig, open_file
+    from dofnerf.studio.flags import SplatFileFlags
+    from dofnerf.studio.shoot import PAGE_LIGHT, layered_picture
+    from dofnerf.studio.source import open_file
 
     model = card_and_wall()
     with torch.no_grad():
         model.opacity_logits.fill_(0.0)  # much shines through: how that mixes is seen
     write_ply(tmp_path / "a.ply", model)
-    subject = open_file(tmp_path / "a.ply", SplatFileConfig(), "cpu")
-    assert subject.flat
-    sharp = subject.model.view(CAMERA).image.detach().numpy()
-    drawn = draw(subject.model, CAMERA, 3, cut=subject.light)
-    barely = photograph(drawn, Look(1e-4 / CAMERA.fx, 1 / NEAR), subject.light)
+    source = open_file(tmp_path / "a.ply", SplatFileFlags(), "cpu")
+    assert source.flat
+    sharp = source.model.view(CAMERA).image.detach().numpy()
+    drawn = draw(source.model, CAMERA, 3, cut=source.light)
+    barely = photograph(drawn, Settings(1e-4 / CAMERA.fx, 1 / NEAR), source.light)
     assert np.abs(barely - sharp).max() < 0.01
-    layers = layered_picture(subject, CAMERA, 4).layers
+    layers = layered_picture(source, CAMERA, 4).layers
     page = scatter_layers(layers.colour, layers.alpha, torch.zeros_like(layers.alpha), light=PAGE_LIGHT)
     assert np.abs(page.numpy() - sharp).max() < 0.01
-    theirs = photograph(draw(subject.model, CAMERA, 3), Look(1e-4 / CAMERA.fx, 1 / NEAR), subject.light)
+    theirs = photograph(draw(source.model, CAMERA, 3), Settings(1e-4 / CAMERA.fx, 1 / NEAR), source.light)
     assert np.abs(theirs - sharp).max() > 0.02  # or else nothing is shown by this
 
 
-def test_films_of_two_visitors_have_names_of_their_own(tmp_path):
-    from dofnerf.studio.viewer.film import reserve
+def test_films_of_two_sessions_have_names_of_their_own(tmp_path):
+    from dofnerf.studio.viewer.server import reserve
 
     (tmp_path / "film-2.mp4").write_bytes(b"")
     assert [reserve(tmp_path).name for _ in range(3)] == ["film-1.mp4", "film-3.mp4", "film-4.mp4"]
@@ -308,7 +309,7 @@ def test_what_a_browser_sends_is_kept_within_bounds_and_runs_apart(server):
     from dofnerf.studio.viewer.panel import Panel
 
     panel = object.__new__(Panel)
-    panel.stage = server.stage
+    panel.shared = server.shared
     sent = {
         "aperture": 7,
         "focus": math.nan,
@@ -320,18 +321,18 @@ def test_what_a_browser_sends_is_kept_within_bounds_and_runs_apart(server):
     }
     for name, value in sent.items():
         setattr(panel, name, SimpleNamespace(value=value))
-    assert panel.read(0.3, "view-0") == Look(server.stage.widest, 0.3, 0, 0.0, STOPS, "none", "view-0", False)
-    assert panel.disparity() == server.stage.range[1]
-    other = replace(server.stage, subject=replace(server.stage.subject, source=server.stage.folder / "other"))
-    assert other.key != server.stage.key == replace(server.stage).key
+    assert panel.read(0.3, "view-0") == Settings(server.shared.widest, 0.3, 0, 0.0, STOPS, "none", "view-0", False)
+    assert panel.disparity() == server.shared.range[1]
+    other = replace(server.shared, source=replace(server.shared.source, path=server.shared.folder / "other"))
+    assert other.key != server.shared.key == replace(server.shared).key
 
 
 def test_no_photo_is_shown_beside_that_has_no_file(server):
-    visitor = object.__new__(Visitor)
-    visitor.stage = replace(server.stage, photos={"view-1": np.zeros((18, 24, 3))})
-    visitor.look, visitor.pull, visitor.lock = Look(photo="view-1", beside=True), (0.0, 0.0), threading.RLock()
-    visitor.resting, visitor.changed = threading.Event(), threading.Event()
-    visitor.change(exposure=1.0)
-    assert visitor.look.beside
-    visitor.change(photo="view-0")
-    assert visitor.look == Look(photo="view-0", exposure=1.0)
+    session = object.__new__(Session)
+    session.shared = replace(server.shared, photos={"view-1": np.zeros((18, 24, 3))})
+    session.settings, session.pull, session.lock = Settings(photo="view-1", beside=True), (0.0, 0.0), threading.RLock()
+    session.resting, session.changed = threading.Event(), threading.Event()
+    session.change(exposure=1.0)
+    assert session.settings.beside
+    session.change(photo="view-0")
+    assert session.settings == Settings(photo="view-0", exposure=1.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve
 
 if TYPE_CHECKING:
+    from dofnerf.files.ply import Splats
     from dofnerf.models.config import Stage, TrainConfig
     from dofnerf.models.data import TrainingData
     from dofnerf.models.setting import Setting
@@ -60,6 +61,7 @@ class Model(nn.Module, ABC):
     """What training changes and a run shows. `notes` say what a person should know about how it began."""
 
     notes: tuple[str, ...] = ()
+    is_quick: ClassVar[bool] = False  # whether a viewer need not draw it in strips, and in steps of detail
 
     @abstractmethod
     def view(self, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN) -> View:
@@ -73,6 +75,18 @@ class Model(nn.Module, ABC):
         """
         sharp = self.view(camera)
         return sharp, split_layers(sharp.image, sharp.disparity, count)
+
+    def quick_view(self, camera: Camera, lens: Lens, light: Curve) -> View | None:
+        """A blurred picture about as quick as a sharp one, whose disparity and alpha may be blurred too; None if the
+        model has no such way for this lens."""
+        return None
+
+    def warm_up(self, camera: Camera) -> None:
+        """Use once what training uses only now and then, so that it is compiled."""
+
+    def splats(self) -> tuple[Splats, tuple[float, ...]] | None:
+        """The Gaussians that it is made of, as a .ply holds them, and the background, display values; or None."""
+        return None
 
 
 class NotFinite(ArithmeticError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,17 @@ class Exif:
 
 
 def read_exif(path: Path) -> Exif:
-    """The EXIF of a file; an empty one where there is none or it cannot be read."""
+    """The EXIF of a file; an empty one where there is none or it cannot be read. A file is read once."""
     try:
-        with Image.open(path) as picture:
-            return exif_of(picture)
+        return _read(path, path.stat().st_mtime_ns)
     except (OSError, ValueError, TypeError, SyntaxError, Image.DecompressionBombError):
         return Exif()
+
+
+@lru_cache(maxsize=10_000)
+def _read(path: Path, changed: int) -> Exif:
+    with Image.open(path) as picture:
+        return exif_of(picture)
 
 
 def exif_of(picture: Image.Image) -> Exif:

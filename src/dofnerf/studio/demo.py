@@ -1,28 +1,32 @@
 """The whole idea on the scene that comes with the package: blurred photos in, a sharp scene and every photo's lens out.
 
-Two runs of one budget. The *pinhole twin* takes the photos as if they were sharp, as radiance fields and splats
-commonly do; *ours* learns each photo's aperture and focus along with the scene. The *oracle*, if asked for, is the twin
-trained on all-in-focus photos: what could be reached if there were no blur.
+Two runs of one budget. One, *without a lens model*, takes the photos as if they were sharp, as radiance fields and splats
+commonly do; *ours* learns each photo's aperture and focus along with the scene. A third, if asked for, is *trained on
+sharp photos*: what could be reached if there were no blur.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
+import numpy as np
 
 from dofnerf import scenes
+from dofnerf.camera import Camera
+from dofnerf.evaluate.comparison import ZOOM, Box, zoomed
+from dofnerf.evaluate.metrics import psnr
 from dofnerf.evaluate.charts import lens_plot, photo_lenses
-from dofnerf.evaluate.scores import LensError, held_out_psnr, lens_error
-from dofnerf.files import atomic, write_image, write_video
+from dofnerf.evaluate.scores import LensError, held_out_psnr, lens_error, sharp_view
+from dofnerf.files import atomic, contact_sheet, write_image, write_video
 from dofnerf.files.outputs import check_folder
-from dofnerf.models.splat.model import SplatModel
+from dofnerf.files.progress import track
 from dofnerf.scenes import Scene
-from dofnerf.studio.demo_pictures import LENS_HEADING, rack_focus_frames, side_by_side
+from dofnerf.studio.refocus import sweep_focuses
 from dofnerf.train import (
     KeepConfig,
     Run,
@@ -40,10 +44,20 @@ from dofnerf.train.presets import check_share
 VIEW = 22  # held out: seen by no training; the camera that took it focused near
 FRAMES, FPS = 72, 24.0
 WARM_WIDTH, WARM_STEPS = 48, (5, 5, 5)
+LARGER = 2  # times that pictures are shown
+CROP = 0.68, 0.25  # of the crop, its left and upper edge, as shares of the picture
+HEADING = (
+    "A view that no training has seen. The training photos are blurred like the first: half focused near, half far."
+)
+LENS_HEADING = "The lens that took each photo, found from blurred photos alone: training is not told any of it"
+VIDEO_LARGER = 2
+WIDE_OPEN = 1.5  # the video's aperture, compared with the photos'
+SWAY = 0.05  # how far the camera moves each way, in nearest depths
+FOCUS_TAIL = 5  # per cent of the picture that lie nearer (or farther) than where focus begins (or turns)
 RUNS: dict[str, tuple[str, Callable[[TrainConfig], TrainConfig]]] = {
-    "pinhole": ("pinhole twin", pinhole_twin),
+    "pinhole": ("without a lens model", pinhole_twin),
     "ours": ("ours", lambda config: config),
-    "oracle": ("sharp oracle", sharp_oracle),
+    "oracle": ("trained on sharp photos", sharp_oracle),
 }
 
 
@@ -115,7 +129,7 @@ def run(config: DemoConfig) -> list[Path]:
         temporary.write_text(words, encoding="utf-8")
     print(f"\n{words}")
     about = (
-        f"held-out view {VIEW}: photo, pinhole twin, ours, truth", "our scene, focus from near to far and back",
+        f"held-out view {VIEW}: photo, without a lens model, ours, truth", "our scene, focus from near to far and back",
         "the lens found for each photo, against the true one", "the table above",
     )  # fmt: skip
     for path, what in zip(written, about, strict=True):
@@ -130,8 +144,7 @@ def compile_kernels() -> None:
     scene = scenes.demo(width=WARM_WIDTH)
     run = train(scene, replace(preset("fast", "splat"), steps=StepsConfig(*WARM_STEPS)))
     run.render(scene.camera(VIEW), 1.0)
-    if isinstance(run.model, SplatModel):
-        run.model.blame(scene.camera(VIEW), None, torch.zeros(scene.camera(VIEW).height, scene.camera(VIEW).width))
+    run.model.warm_up(scene.camera(VIEW))
 
 
 def trained(scene: Scene, name: str, training: TrainConfig, folder: Path) -> Result:
@@ -157,8 +170,55 @@ def table(results: dict[str, Result], off: LensError, views: int) -> str:
     if "oracle" in results:
         gap = results["oracle"].psnr - results["pinhole"].psnr
         share = (results["ours"].psnr - results["pinhole"].psnr) / gap if gap > 0 else float("nan")
-        lines += [f"| share of the gap between twin and oracle that ours closes | {share:.2f} | |"]
+        lines += [f"| share of the gap between the first and the last that ours closes | {share:.2f} | |"]
     lines += ["", "| learned lens against the true one | mean error |", "|---|---|"]
     lines += [f"| aperture | {100 * off.aperture:.1f} % |"]
     lines += [f"| focus, in disparity | {100 * off.focus:.1f} % of the scene's range |"]
     return "\n".join(lines) + "\n"
+
+
+def side_by_side(scene: Scene, view: int, pinhole: Run, ours: Run) -> np.ndarray:
+    """photo | without a lens model | ours | truth, and the same crop of each beneath, (H, W, 3) uint8."""
+    truth = scene.sharp(view)
+    assert truth is not None, "the demo's scene has all-in-focus photos"
+    shown = [
+        ("a photo through the lens", scene.photo(view)),
+        ("without a lens model: takes photos as sharp", sharp_view(pinhole, scene, view)),
+        ("ours: learns the scene and the lens", sharp_view(ours, scene, view)),
+        ("the truth: all in focus", truth),
+    ]
+    above, below = [], []
+    for words, image in shown:
+        quality = "\nwhat a perfect result would show" if image is truth else f"\nPSNR {psnr(image, truth):.1f} dB"
+        whole, crop = zoomed(image, crop_box(scene.size), LARGER)
+        above.append((words + quality, whole))
+        below.append((f"{ZOOM} times closer", crop))
+    return contact_sheet([*above, *below], columns=4, heading=HEADING)
+
+
+def crop_box(size: tuple[int, int]) -> Box:
+    """Where the crop is in a picture of (width, height)."""
+    left, top = (round(share * side) for share, side in zip(CROP, size, strict=True))
+    return Box(left, top, left + size[0] // ZOOM, top + size[1] // ZOOM)
+
+
+def rack_focus_frames(run: Run, camera: Camera, frames: int) -> Iterator[np.ndarray]:
+    """Focus from near to far and back, wide open, while the camera sways once around; the last frame leads to the
+    first."""
+    larger = camera.resized(VIDEO_LARGER * camera.width, VIDEO_LARGER * camera.height)
+    far, near = np.percentile(run.render(camera).disparity.cpu().numpy(), [FOCUS_TAIL, 100 - FOCUS_TAIL])
+    aperture = WIDE_OPEN * VIDEO_LARGER * float(run.lens.aperture.detach().median())
+    reach, pivot = SWAY / near, 2 / (near + far)
+    focuses = sweep_focuses(float(far), float(near), frames, loop=True)
+    for k, focus in enumerate(track(focuses, "video")):
+        turn = 2 * math.pi * k / frames
+        moved = sidestep(larger, reach * math.sin(turn), 0.5 * reach * (1 - math.cos(turn)), pivot)
+        yield run.render(moved, aperture, 1 / focus, layers=1).image.clamp(0, 1).cpu().numpy()
+
+
+def sidestep(camera: Camera, right: float, up: float, pivot: float) -> Camera:
+    """The camera moved in its own plane, its picture shifted so that what lies at depth `pivot` stays where it is."""
+    moved = camera.camera_to_world.copy()
+    moved[:, 3] += right * moved[:, 0] + up * moved[:, 1]
+    shift = camera.fx * right / pivot, camera.fy * up / pivot
+    return replace(camera, camera_to_world=moved, cx=camera.cx + shift[0], cy=camera.cy - shift[1])

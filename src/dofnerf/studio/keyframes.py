@@ -1,10 +1,11 @@
-"""Moments of a shot, and the smooth way between them: pose, field of view, aperture, focus, blades and exposure.
+"""Moments of a film, and the smooth way between them: pose, field of view, aperture, focus, shape and exposure.
 
-On disk they are a transforms.json (docs/formats.md) whose frames also have `blades`, `rotation` (degrees), `exposure`
-(stops) and `time` (seconds, rising), each optional: any file of cameras will do.
+On disk they are a transforms.json (docs/formats.md) whose frames also have `shape` (a name), `blades`, `rotation`
+(degrees), `exposure` (stops) and `time` (seconds, rising), each optional: any file of cameras will do.
 
 Between moments, positions, focus disparity and the like run along Catmull-Rom splines, rotations along one through
-quaternions: no jump in speed. A number of blades has nothing in between, so a frame mixes the light of two openings.
+quaternions: no jump in speed. Two shapes have nothing in between, so a frame mixes the light of both. (scipy's splines
+and rotations agree with the few lines here only up to rounding, and films would not stay the same to the bit.)
 """
 
 from __future__ import annotations
@@ -20,30 +21,31 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files import write_json
-from dofnerf.files.guard import number, read_json_value
+from dofnerf.files.guard import number, read_json_value, shown
 from dofnerf.optics.lens import Lens, inverse
 from dofnerf.scenes import Viewpoint, read_cameras
 from dofnerf.scenes.export import plain_view
-from dofnerf.studio.lens_config import ShapeConfig
-from dofnerf.studio.shot_config import MOST_STOPS
+from dofnerf.studio.flags import MOST_STOPS, ShapeFlags, check_within
 
 MOST = 10_000
-_EXTRAS = ("blades", "rotation", "exposure")
+_EXTRAS = ("shape", "blades", "rotation", "exposure")
 
 
 @dataclass(frozen=True)
 class Moment:
-    """`view` with its lens (None: all in focus); `rotation` of the blades in degrees, `exposure` in stops, `time` in
-    seconds.
+    """`view` with its lens (None: all in focus), whose aperture has the `shape` of this name (None: by `blades`) turned
+    by `rotation` in degrees; `exposure` in stops, `time` in seconds.
 
-    A moment between two others may have two openings: `blades`, and `other` of which it has the share `mix`."""
+    A moment between two others may have two shapes: its own, and `other` (name, blades) of which it has the share
+    `mix`."""
 
     view: Viewpoint
     blades: int = 0
     rotation: float = 0.0
     exposure: float = 0.0
     time: float = 0.0
-    other: int = 0
+    shape: str | None = None
+    other: tuple[str | None, int] = (None, 0)
     mix: float = 0.0
 
 
@@ -66,7 +68,7 @@ def write_keyframes(path: Path, moments: Sequence[Moment]) -> None:
     """As `read_keyframes` reads them."""
     entries = []
     for i, moment in enumerate(moments):
-        extras = {key: getattr(moment, key) for key in _EXTRAS} | {"time": moment.time}
+        extras = {key: getattr(moment, key) for key in (*_EXTRAS, "time") if getattr(moment, key) is not None}
         entries.append(plain_view(moment.view) | {"file_path": f"keyframe-{i}"} | extras)
     write_json(path, {"camera_model": "PINHOLE", "frames": entries})
 
@@ -79,14 +81,15 @@ def _moment(view: Viewpoint, entry: dict[str, Any], where: str, i: int) -> Momen
     blades = given("blades", 0.0)
     if blades != int(blades):
         raise ValueError(f"{where}: blades must be a whole number, found {blades:g}")
+    shape, exposure = entry.get("shape"), given("exposure", 0.0)
+    if shape is not None and not isinstance(shape, str):
+        raise ValueError(f"{where}: shape must be a name, found {shown(shape)}")
     try:
-        ShapeConfig(int(blades), given("rotation", 0.0)).check()
+        ShapeFlags(shape, int(blades), given("rotation", 0.0)).check()
+        check_within("exposure", exposure, -MOST_STOPS, MOST_STOPS, " stops")
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
-    exposure = given("exposure", 0.0)
-    if not abs(exposure) <= MOST_STOPS:
-        raise ValueError(f"{where}: exposure must be -{MOST_STOPS:g} to {MOST_STOPS:g} stops, found {exposure:g}")
-    return Moment(view, int(blades), given("rotation", 0.0), exposure, given("time", float(i)))
+    return Moment(view, int(blades), given("rotation", 0.0), exposure, given("time", float(i)), shape)
 
 
 def between(moments: Sequence[Moment], times: Sequence[float], width: int | None = None) -> list[Moment]:
@@ -128,8 +131,9 @@ def _blend(
     lens = Lens(aperture, inverse(disparity)) if aperture > 0 else None
     view = Viewpoint(f"{time:.3f} s", camera, lens)
     one, two = moments[i], moments[i + 1]
-    mix = share * share * (3 - 2 * share) if one.blades != two.blades else 0.0
-    return Moment(view, one.blades, float(x[13]), float(x[14]), time, two.blades, mix)
+    other = two.shape, two.blades
+    mix = share * share * (3 - 2 * share) if (one.shape, one.blades) != other else 0.0
+    return Moment(view, one.blades, float(x[13]), float(x[14]), time, one.shape, other, mix)
 
 
 def spline(values: np.ndarray, knots: np.ndarray, i: int, share: float) -> np.ndarray:

@@ -7,11 +7,11 @@ so that help and most errors come at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import tyro
@@ -19,15 +19,30 @@ import tyro
 from dofnerf.files import atomic, is_linear, write_image, write_video
 from dofnerf.files.outputs import check_file
 from dofnerf.files.pictures import IMAGE_SUFFIXES, to_bytes
-from dofnerf.studio.lens_config import FocusConfig, LensConfig, depth_in_words, largest_blur
+from dofnerf.files.progress import track
+from dofnerf.optics.lens import Lens
+from dofnerf.studio.flags import (
+    FPS,
+    LIGHT,
+    MOST_FRAMES,
+    SMALLEST_MP4,
+    BlurFlags,
+    LensFlags,
+    automatic_aperture,
+    check_within,
+    depth_in_words,
+    largest_blur,
+)
 from dofnerf.studio.rgbd import DepthConfig, read_rgbd
 
-if TYPE_CHECKING:
-    from dofnerf.studio.virtual_lens import VirtualLens
 
-FPS = 0.1, 240.0
-MOST_FRAMES = 10_000
-SMALLEST_MP4 = 16  # pixels; encoders fail below it
+@dataclass(frozen=True)
+class RefocusBlur(BlurFlags):
+    """How blur is made. EXR is linear, whatever --light is."""
+
+    norm: Literal["paper", "unit"] = "paper"
+    """How the light of a blur disc is divided: by r² + 0.2 (paper), or so that each disc keeps exactly its light
+    (unit)."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +65,8 @@ class OutputConfig:
 
     def check(self, inputs: Iterable[Path]) -> None:
         """Refuse what could not be written, and what would overwrite an input."""
-        if not 2 <= self.frames <= MOST_FRAMES:
-            raise ValueError(f"--frames must be 2 to {MOST_FRAMES}, found {self.frames}")
-        if not FPS[0] <= self.fps <= FPS[1]:  # NaN too
-            raise ValueError(f"--fps must be {FPS[0]:g} to {FPS[1]:g}, found {self.fps:g}")
+        check_within("--frames", self.frames, 2, MOST_FRAMES)
+        check_within("--fps", self.fps, *FPS)
         if self.out is not None:
             check_file("--out", self.out, IMAGE_SUFFIXES)
             if self.out.resolve() in [path.resolve() for path in inputs]:
@@ -81,33 +94,41 @@ class RefocusConfig:
     depth: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DEPTH")]
     """Its depth or disparity map, of the same size."""
     depth_map: DepthConfig = field(default_factory=DepthConfig)
-    lens: LensConfig = field(default_factory=LensConfig)
-    focus: FocusConfig = field(default_factory=FocusConfig)
+    lens: LensFlags = field(default_factory=LensFlags)
+    blur: RefocusBlur = field(default_factory=RefocusBlur)
     output: OutputConfig = field(default_factory=OutputConfig)
 
 
 def run(config: RefocusConfig) -> list[Path]:
-    """Refocus as the config says, telling on the way; returns the files that were written."""
+    """Refocus as the config says, with a line about each step; returns the files that were written."""
     out, sweep = config.output.out, config.output.sweep
     if out is None and sweep is None:
         out = config.image.with_name(f"{config.image.stem}-refocused{'.exr' if is_linear(config.image) else '.png'}")
     config.lens.check()
-    config.focus.check()
+    config.blur.check()
+    if config.lens.fstop is not None and config.lens.focal_length is None:
+        raise ValueError("--fstop needs --focal-length here: a picture does not say by which lens it was taken")
     OutputConfig(out, sweep, config.output.frames, config.output.fps).check([config.image, config.depth])
     picture = read_rgbd(config.image, config.depth, config.depth_map)
-    focus, where = config.focus.disparity(picture)
+    focus, where = config.lens.disparity(picture)
     height, width = picture.disparity.shape
     if sweep is not None and sweep.suffix.lower() == ".mp4" and min(height, width) < SMALLEST_MP4:
         raise ValueError(f"--sweep {sweep}: a picture of {width} × {height} pixels is too small for MP4; use .gif")
+    if config.lens.fstop is not None and config.lens.unit is None and picture.relative:
+        raise ValueError(
+            "--fstop needs depth in metres, and PNG disparity has no unit: add --depth-scale or --unit, or use --aperture"
+        )
     far, near = picture.disparity_range()
     focuses = ([focus] if out is not None else []) + ([far, near] if sweep is not None else [])
-    aperture, why = config.lens.resolve(picture, focuses)
-    largest = largest_blur(picture, aperture, focuses)
+    aperture, why = config.lens.opening(width, None) or automatic_aperture(picture, focuses)
+    lenses = [Lens(aperture, focus_disparity=disparity) for disparity in focuses]
+    largest = largest_blur(picture, lenses, "--aperture, --fstop, --unit, --focus and --depth-scale")
 
+    layers, shape = config.blur.layers or 1, config.lens.aperture_shape()
     farthest, nearest = (depth_in_words(disparity) for disparity in picture.disparity_range(tail=0))
     print(f"picture  {config.image}, {width} × {height}; depth {nearest} to {farthest}")
-    words = f"aperture {aperture:.4g} px × scene units (the paper's K = {2 * aperture:.4g}), {why}"
-    print(f"lens     {words}; {config.lens.describe_blur()}")
+    words = f"aperture {aperture:.4g} px × scene units (the paper's K = {2 * aperture:.4g}), {why}; {shape.describe()}"
+    print(f"lens     {words}{f'; {layers} layers' if layers > 1 else ''}")
     if out is not None:
         print(f"focus    {depth_in_words(focus)} ({where})")
     if sweep is not None:
@@ -115,16 +136,23 @@ def run(config: RefocusConfig) -> list[Path]:
         print(f"sweep    focus {ends}, {config.output.frames} frames at {config.output.fps:g} a second")
     print(f"blur     up to {largest:.3g} px in radius", flush=True)
 
-    from dofnerf.studio.virtual_lens import VirtualLens
+    from dofnerf.models import Blur
+    from dofnerf.studio.shoot import as_shown, cut_layers, through_lens
 
-    lens = VirtualLens(picture, config.lens.aperture_shape(), config.lens.light, config.lens.layers, config.lens.norm)
+    blur = Blur(layers, LIGHT if config.blur.light is None else config.blur.light)
+    cut = cut_layers(picture, blur)
+
+    def photograph(disparity: float, linear: bool = False) -> np.ndarray:
+        lens = Lens(aperture, focus_disparity=disparity, shape=shape)
+        return as_shown(picture, through_lens(picture, lens, blur, cut, config.blur.norm), blur.light, linear)
+
     with ExitStack() as together:  # the picture takes its place only when the sweep is whole as well
         if out is not None:
             kept_back = together.enter_context(atomic(out))
-            write_image(kept_back, lens.shown(lens.photograph(aperture, focus), is_linear(out)))
+            write_image(kept_back, photograph(focus, is_linear(out)))
         if sweep is not None:
             focuses = sweep_focuses(far, near, config.output.frames, loop=sweep.suffix.lower() == ".gif")
-            write_video(sweep, rack_focus(lens, aperture, focuses), config.output.fps)
+            write_video(sweep, rack_focus(photograph, focuses), config.output.fps)
     written = [path for path in (out, sweep) if path is not None]
     for path in written:
         print(f"wrote    {path}")
@@ -139,18 +167,12 @@ def sweep_focuses(far: float, near: float, frames: int, loop: bool) -> list[floa
     return [float(near + (far - near) * share) for share in (1 - np.cos(phase)) / 2]
 
 
-def rack_focus(lens: VirtualLens, aperture: float, focuses: list[float]) -> Iterator[np.ndarray]:
-    """Frames (H, W, 3) uint8, one a focus disparity, with a progress bar on a terminal. A way back costs nothing."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("sweep   "), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+def rack_focus(photograph: Callable[[float], np.ndarray], focuses: list[float]) -> Iterator[np.ndarray]:
+    """Frames (H, W, 3) uint8, one a focus disparity. A way back costs nothing."""
     wanted = Counter(focuses)
     kept: dict[float, np.ndarray] = {}
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        for focus in progress.track(focuses):
-            frame = kept[focus] if focus in kept else to_bytes(lens.shown(lens.photograph(aperture, focus)))
-            if wanted[focus] > 1:
-                kept[focus] = frame
-            yield frame
+    for focus in track(focuses, "sweep"):
+        frame = kept[focus] if focus in kept else to_bytes(photograph(focus))
+        if wanted[focus] > 1:
+            kept[focus] = frame
+        yield frame

@@ -2,24 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import tyro
 
+from dofnerf.files import is_linear, write_deep_png, write_image, write_json, write_map
+from dofnerf.files.guard import read_json
+from dofnerf.files.outputs import check_file, check_folder
+from dofnerf.files.pictures import IMAGE_SUFFIXES
+from dofnerf.files.progress import Progress
 from dofnerf.scenes import Viewpoint
-from dofnerf.studio.film_config import FilmConfig
-from dofnerf.studio.lens_config import FocusConfig
-from dofnerf.studio.shot_config import LAYERS, ShotConfig
-from dofnerf.studio.shot_files import ShotFiles, ShotFilesConfig
-from dofnerf.studio.subject import SplatFileConfig, Subject, is_splat_file, open_file, open_run
-from dofnerf.studio.viewpoint_config import ViewpointConfig
+from dofnerf.scenes.export import plain_view
+from dofnerf.studio.film import FilmFlags, make_film
+from dofnerf.studio.flags import (
+    LAYERS,
+    MOST_SAMPLES,
+    MOST_STOPS,
+    BlurFlags,
+    Device,
+    LensFlags,
+    SplatFileFlags,
+    ViewpointFlags,
+    check_within,
+    given,
+    largest_blur,
+)
+from dofnerf.studio.source import Source, is_splat_file, open_source
 
 if TYPE_CHECKING:
-    from dofnerf.studio.shot import Opening
+    from dofnerf.models import Blur
+    from dofnerf.optics import Lens
+    from dofnerf.studio.rgbd import RGBD
+
+LIST = "transforms.json"
+MARK = "dofnerf render"
+_SUFFIX = {"png": ".png", "png16": ".png", "exr": ".exr", "jpg": ".jpg"}
+_OPTIONAL = tyro.conf.arg(help_behavior_hint="(optional)")
+
+
+@dataclass(frozen=True)
+class ShotFlags(BlurFlags):
+    """How a picture is taken."""
+
+    as_shot: bool = False
+    """The lens of the photo itself: the one that the run learned, or that --camera names for the frame."""
+    lens_samples: int = 0
+    """The exact lens, as the mean of so many sharp views from all over it: right at every occlusion, and slow. 64 for a
+    preview, 256 and more for large blur; 0 is the quick blur."""
+    exposure: float = 0.0
+    """Stops by which the picture is brighter (or, below 0, darker): each doubles its light."""
+
+    def check(self) -> None:
+        """Refuse what no scene could make right."""
+        super().check()
+        check_within("--lens-samples", self.lens_samples, 0, MOST_SAMPLES)
+        check_within("--exposure", self.exposure, -MOST_STOPS, MOST_STOPS, " stops")
+
+    def blur(self, source: Source) -> Blur:
+        """How the quick blur is made of this source."""
+        from dofnerf.models import Blur
+
+        return Blur(self.layers or LAYERS, source.light if self.light is None else self.light)
+
+
+@dataclass(frozen=True)
+class FileFlags:
+    """What is written. Files are replaced only when the new ones are complete."""
+
+    out: Annotated[
+        Path | None,
+        tyro.conf.arg(metavar="FOLDER|FILE", help_behavior_hint="(default: renders in the run; FILE-render.png)"),
+    ] = None
+    """One picture's file (.png, .exr, .jpg …), a film's (.mp4, .gif), or a folder, in which pictures are named as their
+    photos are."""
+    format: Annotated[
+        Literal["png", "png16", "exr", "jpg"] | None, tyro.conf.arg(help_behavior_hint="(default: by --out; png)")
+    ] = None
+    """png and jpg have 8 bits, png16 has 16; exr is linear light as floats, lamps and all."""
+    depth: Annotated[Literal["exr", "npy"] | None, _OPTIONAL] = None
+    """Also write NAME-depth: depth along the optical axis of the sharp view, in scene units; infinite where nothing
+    is."""
+    alpha: Annotated[Literal["png", "exr", "npy"] | None, _OPTIONAL] = None
+    """Also write NAME-alpha: how much of each pixel of the sharp view is covered, 0 to 1; png has 16 bits."""
+
+    def check(self) -> None:
+        """Refuse what could not be written."""
+        if self.out is None:
+            return
+        if not _is_picture(self.out):
+            check_folder("--out", self.out)
+            return
+        check_file("--out", self.out, IMAGE_SUFFIXES)
+        suffix = self.out.suffix.lower().replace(".jpeg", ".jpg")
+        if self.format is not None and suffix != _SUFFIX[self.format]:
+            raise ValueError(f"--out {self.out}: is not a file of --format {self.format}; give one of them")
 
 
 @dataclass(frozen=True)
@@ -32,140 +112,137 @@ class RenderConfig:
 
     For example:
       dofnerf render runs/mine                                         the held-out views, all in focus
-      dofnerf render runs/mine --view 3 --focus-at 120,100             focus on a pixel; a pleasing aperture is chosen
-      dofnerf render runs/mine --views train --as-shot                 each photo again, through the lens that was learned
+      dofnerf render runs/mine --view 3 --focus-at 120,100             focus on a pixel; an aperture is chosen
+      dofnerf render runs/mine --views train --as-shot                 each photo again, through its learned lens
       dofnerf render runs/mine --aperture 12 --focus 2.5 --lens-samples 256 --format exr --depth exr
-      dofnerf render garden.ply --fstop 1.8 --focus 3.2                f/1.8 on full frame, if a scene unit is a metre
-      dofnerf render garden.ply --camera cameras.json --view 0 --fstop 1.8 --focus-at 640,400 --blades 6
-      dofnerf render runs/mine --path orbit --fstop 2 --out orbit.mp4  a film; so do --rack-focus and --keyframes
-      dofnerf render garden.ply --eye 0,-1,-4 --look-at 0,0,0 --fov 40 --width 1280 --height 720 --out garden.png
+      dofnerf render garden.ply --fstop 1.8 --focus 3.2                f/1.8, if a scene unit is a metre
+      dofnerf render runs/mine --path orbit --fstop 2 --out orbit.mp4  a film
+      dofnerf render garden.ply --eye 0,-1,-4 --look-at 0,0,0 --fov 40 --width 1280 --height 720
     """
 
-    EVERYDAY: ClassVar = ("view", "views", "camera", "width", "aperture", "fstop", "as_shot", "focus", "focus_at", "blades",
-                          "path", "rack_focus", "out")  # fmt: skip
+    EVERYDAY: ClassVar = ("view", "views", "camera", "width", "aperture", "fstop", "focus", "focus_at", "blades", "as_shot",
+                          "lens_samples", "path", "rack_focus", "out", "format")  # fmt: skip
 
     source: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SOURCE")]
-    """The folder of a run (dofnerf train), or a .ply of 3D Gaussians from any tool (3DGS, SuperSplat, nerfstudio)."""
-    viewpoint: ViewpointConfig = field(default_factory=ViewpointConfig)
-    shot: ShotConfig = field(default_factory=ShotConfig)
-    focus: FocusConfig = field(default_factory=FocusConfig)
-    film: FilmConfig = field(default_factory=FilmConfig)
-    splat_file: SplatFileConfig = field(default_factory=SplatFileConfig)
-    files: ShotFilesConfig = field(default_factory=ShotFilesConfig)
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute: cpu, cuda, or cuda if there is one."""
+    """The folder of a run (dofnerf train), or a .ply of 3D Gaussians from any tool."""
+    viewpoint: ViewpointFlags = field(default_factory=ViewpointFlags)
+    lens: LensFlags = field(default_factory=LensFlags)
+    shot: ShotFlags = field(default_factory=ShotFlags)
+    film: FilmFlags = field(default_factory=FilmFlags)
+    splat_file: SplatFileFlags = field(default_factory=SplatFileFlags)
+    files: FileFlags = field(default_factory=FileFlags)
+    device: Device = "auto"
 
     def check(self) -> None:
         """Refuse what could not work, before anything is loaded."""
         for_file = is_splat_file(self.source)
         self.viewpoint.check(for_file)
-        self.shot.check_all(self.focus)
+        self.lens.check()
+        self.shot.check()
         self.splat_file.check(for_file)
-        self.film.check(self.shot, self.focus, self.files, self.viewpoint)
-        if not self.film.asked:
+        if self.shot.as_shot:
+            for flag in given(self.lens, but=("shape", "blades", "rotation")):
+                raise ValueError(f"--as-shot takes the lens of the photo, and {flag} another: give one of them")
+        if self.film.asked:
+            self._check_film()
+        elif idle := given(self.film, but=("fps",)):
+            raise ValueError(f"{idle[0]} is for films: give --path, --keyframes, --rack-focus or --aperture-to too")
+        else:
             self.files.check()
         if for_file and self.shot.as_shot and self.viewpoint.camera is None:
             raise ValueError(
                 "--as-shot: a .ply knows no lens; give --camera with frames that name one, or --aperture or --fstop"
             )
 
+    def _check_film(self) -> None:
+        if self.film.keyframes is not None:  # they say all about the camera and the lens
+            other = [
+                *given(self.film, but=("keyframes", "frames", "fps")), *given(self.lens),
+                *given(self.shot, but=("as_shot", "layers", "light", "lens_samples")),
+                *given(self.viewpoint, but=("width",)),
+            ]  # fmt: skip
+            if other:
+                raise ValueError(f"--keyframes say where the camera is and what its lens does; leave {other[0]} away")
+        pictures = [
+            *given(self.shot, but=("layers", "light", "lens_samples", "exposure")),
+            *given(self.files, but=("out",)),
+        ]
+        if pictures:
+            raise ValueError(f"{pictures[0]} is for pictures, not for films: leave it away")
+        self.film.check(self.lens, self.files.out)
+
 
 def run(config: RenderConfig) -> list[Path]:
-    """Render as the config says, telling on the way; returns the pictures that were written."""
+    """Render as the config says, with a line about each step; returns the pictures that were written."""
     config.check()
-    subject = open_subject(config.source, config.splat_file, config.device)
+    source = open_source(config.source, config.splat_file, config.device)
     if config.film.asked:
-        return [shoot_film(config, subject)]
-    views = config.viewpoint.viewpoints(subject, config.shot.as_shot)
+        return [make_film(config, source)]
+    from dofnerf.studio.viewpoints import viewpoints
+
+    views = viewpoints(config.viewpoint, source, config.shot.as_shot)
     out = config.files.out or default_out(config.source, len(views), config.files.format)
     inputs = [path for path in (config.source, config.viewpoint.camera) if path is not None]
-    files = ShotFiles(config.files, out, [view.name for view in views], inputs)
-    opening = opening_of(config.shot, subject)
-    _check_lenses(config.shot, views)
+    files = PictureFiles(config.files, out, [view.name for view in views], inputs)
+    for view in views if config.shot.as_shot else ():
+        if view.lens is None:
+            raise ValueError(
+                f"--as-shot: the lens of view {view.name} is not known: it was held out, or trained without a lens; "
+                "choose other views, or give --aperture"
+            )
     size = f"{views[0].camera.width} × {views[0].camera.height}"
-    print(f"scene    {subject.words}")
-    print(
-        f"views    {len(views)} of {size}: {views[0].name}{f' to {views[-1].name}' if len(views) > 1 else ''}",
-        flush=True,
-    )
+    print(f"scene    {source.words}")
+    names = f"{views[0].name}{f' to {views[-1].name}' if len(views) > 1 else ''}"
+    print(f"views    {len(views)} of {size}: {names}", flush=True)
     written = []
-    with progress_bar(len(views) * (1 + max(opening.samples, 1))) as (tick, say):
+    with Progress("render", float(len(views) * (1 + max(config.shot.lens_samples, 1)))) as bar:
         for i, view in enumerate(views):
-            path, words = shoot(config, subject, view, opening, files, i, tick)
-            say(f"wrote    {path}  ({words})")
+            path, words = shoot(config, source, view, files, i, bar.advance)
+            print(f"wrote    {path}  ({words})", flush=True)
             written.append(path)
     return written
 
 
-def open_subject(source: Path, splat_file: SplatFileConfig, device: str) -> Subject:
-    """What is to be rendered, on its device."""
-    from dofnerf.train.trainer import choose_device
-
-    where = str(choose_device(device))
-    return open_file(source, splat_file, where) if is_splat_file(source) else open_run(source, where)
-
-
-def opening_of(shot: ShotConfig, subject: Subject) -> Opening:
-    """How blur is made before this subject."""
-    from dofnerf.studio.shot import Opening
-
-    light = subject.light if shot.light is None else shot.light
-    return Opening(shot.aperture_shape(), light, shot.layers or LAYERS, shot.lens_samples)
-
-
 def shoot(
-    config: RenderConfig,
-    subject: Subject,
-    view: Viewpoint,
-    opening: Opening,
-    files: ShotFiles,
-    i: int,
-    tick: Callable[[int], None],
+    config: RenderConfig, source: Source, view: Viewpoint, files: PictureFiles, i: int, tick: Callable[[int], None]
 ) -> tuple[Path, str]:
     """One picture, taken and written; its file, and the lens in words."""
     import torch
 
-    from dofnerf.optics.light import to_display, to_linear
-    from dofnerf.studio.shot import photograph, sharp_picture
+    from dofnerf.optics import to_display, to_linear
+    from dofnerf.studio.shoot import photograph, sharp_picture
 
-    parts = max(opening.samples, 1)
+    samples, blur = config.shot.lens_samples, config.shot.blur(source)
     try:
-        sharp, picture = sharp_picture(subject.model, view.camera)
-        lens, why = config.shot.resolve(view, picture, config.focus)
+        sharp, picture = sharp_picture(source.model, view.camera)
+        lens, why = chosen_lens(config, view, picture)
     except ValueError as error:
         raise ValueError(f"{config.source}: view {view.name}: {error}") from None
     tick(1)
     if lens is None:
-        light = to_linear(sharp.image, opening.light).cpu().numpy()
-        tick(parts)
+        light = to_linear(sharp.image, blur.light).cpu().numpy()
+        tick(max(samples, 1))
     else:
-        flat = picture if subject.flat else None
-        light = photograph(subject.model, view.camera, lens, opening, flat, lambda: tick(1))
+        flat = picture if source.flat else None
+        light = photograph(source.model, view.camera, lens, blur, samples, flat, lambda: tick(1))
     light = light * 2.0**config.shot.exposure
-    display = to_display(torch.from_numpy(light), opening.light).numpy()
+    display = to_display(torch.from_numpy(light), blur.light).numpy()
     path = files.write(i, display, light, picture.disparity, sharp.alpha.cpu().numpy())
     files.note(replace(view, lens=lens), path)
-    if lens is None:
-        return path, why
-    return path, f"aperture {lens.aperture:.4g}, focus {lens.focus_depth:.4g}: {why}"
+    return path, why if lens is None else f"aperture {lens.aperture:.4g}, focus {lens.focus_depth:.4g}: {why}"
 
 
-def shoot_film(config: RenderConfig, subject: Subject) -> Path:
-    """A film that begins at the first of the views, or of keyframes; returns its file."""
-    from dofnerf.studio import film
-
-    subject = replace(subject, light=opening_of(config.shot, subject).light)
-    folder = config.source if config.source.is_dir() else config.source.parent
-    out = config.files.out or folder / "films" / f"{config.film.path or 'film'}.mp4"
-    print(f"scene    {subject.words}", flush=True)
-    moments = film.settle(config, subject)
-    film.check_blur(subject, moments)
-    size = f"{moments[0].view.camera.width} × {moments[0].view.camera.height}"
-    print(f"film     {len(moments)} frames of {size} at {config.film.fps:g} a second", flush=True)
-    with progress_bar(len(moments)) as (tick, say):
-        film.shoot(config, subject, moments, out, lambda: tick(1))
-        say(f"wrote    {out}")
-    return out
+def chosen_lens(config: RenderConfig, view: Viewpoint, picture: RGBD) -> tuple[Lens | None, str]:
+    """The lens for a view whose sharp `picture` is known: the photo's own with --as-shot, or by the flags; None is all
+    in focus."""
+    if not config.shot.as_shot:
+        return config.lens.resolve(view.camera, picture)
+    assert view.lens is not None  # checked when the views were chosen
+    lens = view.lens.with_shape(config.lens.aperture_shape())
+    if lens.aperture == 0:
+        return None, "as shot"
+    largest_blur(picture, [lens])
+    return lens, "as shot"
 
 
 def default_out(source: Path, count: int, form: str | None) -> Path:
@@ -178,24 +255,75 @@ def default_out(source: Path, count: int, form: str | None) -> Path:
     return source.with_name(name if count > 1 else f"{name}.{(form or 'png').removesuffix('16')}")
 
 
-@contextmanager
-def progress_bar(total: int) -> Iterator[tuple[Callable[[int], None], Callable[[str], None]]]:
-    """A bar with the time left, on a terminal; gives a function that moves it, and one that says a line above it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+class PictureFiles:
+    """The files of some pictures, all checked before the first is made. `inputs` are never replaced.
 
-    console = Console(stderr=True)
-    columns = TextColumn("render  "), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=total)
-        yield (lambda parts: progress.advance(task, parts)), (lambda words: print(words, flush=True))
+    One file, or a folder that is a scene of its own: it gets a transforms.json with the camera and the lens of every
+    picture, marked as ours. What it lists may be replaced by the next render; anything else that is in the way is
+    refused."""
+
+    def __init__(self, config: FileFlags, out: Path, names: Sequence[str], inputs: Iterable[Path]) -> None:
+        self.config, self.out, self.single = config, out, _is_picture(out)
+        if self.single and len(names) > 1:
+            raise ValueError(f"--out {out}: {len(names)} pictures do not fit into one file; give a folder")
+        suffix = out.suffix if self.single else _SUFFIX[config.format or "png"]
+        folder, stems = (out.parent, [out.stem]) if self.single else (out, names)
+        self.pictures = [folder / f"{stem}{suffix}" for stem in stems]
+        self.entries: list[dict[str, Any]] = [] if self.single else _listed(out)
+        theirs = {path.resolve() for path in inputs}
+        ours = {entry.get("file_path") for entry in self.entries}
+        kinds = ("depth", config.depth), ("alpha", config.alpha)
+        for path in self.pictures:
+            beside = [path.with_name(f"{path.stem}-{what}.{kind}") for what, kind in kinds if kind is not None]
+            for file in (path, *beside):
+                if file.resolve() in theirs:
+                    raise ValueError(f"--out {out}: would overwrite the input {file}")
+                if not self.single and file.exists() and path.name not in ours:
+                    raise ValueError(f"{file}: is there, and was not made by dofnerf render; give another --out")
+                if file.is_dir():
+                    raise ValueError(f"{file}: is a folder, where a picture is to go; give another --out")
+
+    def write(self, i: int, display: np.ndarray, light: np.ndarray, disparity: np.ndarray, alpha: np.ndarray) -> Path:
+        """Picture i, (H, W, 3) in display values and in linear light, and what belongs to it, both (H, W)."""
+        path = self.pictures[i]
+        if is_linear(path):
+            write_image(path, light)
+        elif self.config.format == "png16":
+            write_deep_png(path, display)
+        else:
+            write_image(path, display)
+        if self.config.depth is not None:
+            depth = np.divide(1, disparity, out=np.full_like(disparity, np.inf), where=disparity > 0)
+            write_map(path.with_name(f"{path.stem}-depth.{self.config.depth}"), depth)
+        if self.config.alpha is not None:
+            file = path.with_name(f"{path.stem}-alpha.{self.config.alpha}")
+            (write_deep_png if self.config.alpha == "png" else write_map)(file, alpha)
+        return path
+
+    def note(self, view: Viewpoint, path: Path) -> None:
+        """List a picture that was written with its camera and its lens, for a folder."""
+        if self.single:
+            return
+        entry = plain_view(view) | {"file_path": path.name}
+        old = [one for one in self.entries if one["file_path"] != path.name]
+        kept = [one for one in old if (self.out / str(one["file_path"])).is_file()]
+        self.entries = sorted([*kept, entry], key=lambda one: str(one["file_path"]))
+        write_json(self.out / LIST, {"made_by": MARK, "camera_model": "PINHOLE", "frames": self.entries})
 
 
-def _check_lenses(shot: ShotConfig, views: list[Viewpoint]) -> None:
-    """Refuse --as-shot where a view has no lens, before the first picture."""
-    for view in views if shot.as_shot else ():
-        if view.lens is None:
-            raise ValueError(
-                f"--as-shot: the lens of view {view.name} is not known: it was held out, or trained without a lens; "
-                "choose other views, or give --aperture"
-            )
+def _is_picture(out: Path) -> bool:
+    """Whether --out names a picture's file rather than a folder."""
+    return out.suffix.lower() in IMAGE_SUFFIXES and not out.is_dir()
+
+
+def _listed(folder: Path) -> list[dict[str, Any]]:
+    """What an earlier render put into the folder."""
+    file = folder / LIST
+    if not file.exists():
+        return []
+    data = read_json(file)
+    if data.get("made_by") != MARK:
+        raise ValueError(f"{folder}: holds a scene of its own ({LIST}); give another --out")
+    frames = data.get("frames")
+    entries = frames if isinstance(frames, list) else []
+    return [entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("file_path"), str)]

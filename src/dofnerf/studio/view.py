@@ -6,20 +6,19 @@ import importlib.util
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import tyro
 
 from dofnerf import scenes
-from dofnerf.evaluate.trained import find_scene
-from dofnerf.studio.lens_config import check_positive
-from dofnerf.studio.render import open_subject
-from dofnerf.studio.subject import SplatFileConfig, Subject, is_splat_file
-from dofnerf.studio.viewpoint_config import ViewpointConfig
+from dofnerf.files.extras import how_to_install
+from dofnerf.scenes import Scene
+from dofnerf.studio.flags import Device, LensFlags, SplatFileFlags, ViewpointFlags, check_within, given
+from dofnerf.studio.source import Source, is_splat_file, open_source
 
 if TYPE_CHECKING:
-    from dofnerf.studio.viewer.stage import Stage
+    from dofnerf.studio.viewer.settings import Settings, Shared
 
 DEMO_RUN, VIEW_RUN = Path("runs/demo/ours"), Path("runs/view-demo")
 DEMO_SHARE = 0.3  # of the steps of the preset fast
@@ -29,8 +28,9 @@ DEMO_SHARE = 0.3  # of the steps of the preset fast
 class ViewConfig:
     """Show a trained run, or the splats of a .ply file, in the browser: orbit, click to focus, turn the lens.
 
-    Drag to orbit, right-drag to move, scroll to come nearer, W A S D Q E to fly. Each visitor has a camera and a lens
-    of their own. Only this machine is served, unless --host says otherwise. Needs `pip install dofnerf[view]`.
+    Drag to orbit, right-drag to move, scroll to come nearer, W A S D Q E to fly. Each browser has a camera and a lens
+    of its own; the lens flags say what it begins with. Only this machine is served, unless --host says otherwise. Needs
+    the extra `view`: pip install '.[view]'.
 
     For example:
       dofnerf view --demo                          the scene in the package
@@ -56,39 +56,34 @@ class ViewConfig:
     """The port; the next free one is taken if something has it already."""
     size: int = 720
     """Pixels along the longer side of the picture when the camera rests."""
-    unit: float = 1.0
-    """Metres in a scene unit, for f-numbers (on a full-frame sensor)."""
-    viewpoint: ViewpointConfig = field(default_factory=ViewpointConfig)
-    splat_file: SplatFileConfig = field(default_factory=SplatFileConfig)
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where to compute: cpu, cuda, or cuda if there is one."""
+    viewpoint: ViewpointFlags = field(default_factory=ViewpointFlags)
+    lens: LensFlags = field(default_factory=LensFlags)
+    splat_file: SplatFileFlags = field(default_factory=SplatFileFlags)
+    device: Device = "auto"
 
     def check(self) -> None:
         """Refuse what could not work, before anything is loaded."""
         if (self.source is None) is not self.demo:
             raise ValueError("give the folder of a run, or --demo for the scene in the package (not both)")
-        if not 64 <= self.size <= 4096:
-            raise ValueError(f"--size must be 64 to 4096 pixels, found {self.size}")
-        if not 0 <= self.port < 1 << 16:
-            raise ValueError(f"--port must be 0 to {(1 << 16) - 1}, found {self.port}")
-        check_positive(("--unit", self.unit))
+        check_within("--size", self.size, 64, 4096, " pixels")
+        check_within("--port", self.port, 0, (1 << 16) - 1)
+        self.lens.check(shows_f_numbers=True)
         for_file = self.source is not None and is_splat_file(self.source)
         self.viewpoint.check(for_file)
         self.splat_file.check(for_file)
         if importlib.util.find_spec("viser") is None:
-            raise ValueError("the viewer needs viser: pip install 'dofnerf[view]'")
+            raise ValueError(f"the viewer needs viser: {how_to_install('view')}")
 
 
-def run(config: ViewConfig) -> None:
-    """Serve until interrupted."""
+def run(config: ViewConfig, source: Source | None = None, scene: Scene | None = None) -> None:
+    """Serve until interrupted. A `source` and a `scene` that are open already need not be read again."""
     config.check()
-    stage = prepare(config)
+    shared = prepare(config, source, scene)
     from dofnerf.studio.viewer.server import serve
 
-    server = serve(stage, config.host, config.port, f"dofnerf {stage.subject.source.resolve().name}")
-    print(
-        f"view     http://{'localhost' if config.host == '127.0.0.1' else config.host}:{server.get_port()}", flush=True
-    )
+    server = serve(shared, config.host, config.port, f"dofnerf {shared.source.path.resolve().name}")
+    host = "localhost" if config.host == "127.0.0.1" else config.host
+    print(f"view     http://{host}:{server.get_port()}", flush=True)
     print("         Ctrl+C ends it", flush=True)
     try:
         while True:
@@ -97,17 +92,43 @@ def run(config: ViewConfig) -> None:
         server.stop()
 
 
-def prepare(config: ViewConfig) -> Stage:
-    """Everything that is read, before the first visitor comes."""
-    source = demo_run() if config.source is None else config.source
-    subject = open_subject(source, config.splat_file, config.device)
-    print(f"scene    {subject.words}", flush=True)
-    from dofnerf.studio.viewer.stage import set_stage
+def prepare(config: ViewConfig, source: Source | None = None, scene: Scene | None = None) -> Shared:
+    """Everything that is read, before the first browser comes."""
+    if source is None:
+        source = open_source(demo_run() if config.source is None else config.source, config.splat_file, config.device)
+    print(f"scene    {source.words}", flush=True)
+    from dofnerf.studio.viewer.renderer import draw
+    from dofnerf.studio.viewer.settings import Shared, fitted
+    from dofnerf.studio.viewpoints import viewpoints
 
-    home = config.viewpoint.viewpoints(subject)[0]
-    folder = source if source.is_dir() else source.parent
-    stage = set_stage(subject, home, folder, config.size, config.unit)
-    return replace(stage, photos=known_photos(config.scene, subject))
+    home = viewpoints(config.viewpoint, source)[0]
+    seen = draw(source.model, fitted(home.camera, home.camera.width / home.camera.height, 160), 1)
+    assert seen is not None
+    if seen.picture.holes.all():
+        raise ValueError(f"{source.path}: the first view shows nothing; give --eye and --look-at, or another --view")
+    views, photos = {view.name: view for view in source.views}, known_photos(config.scene, source, scene)
+    shared = Shared(source, views, home, seen.picture, config.size, unit=config.lens.unit or 1.0, photos=photos)
+    return replace(shared, start=start_settings(config.lens, shared)) if given(config.lens, but=("unit",)) else shared
+
+
+def start_settings(flags: LensFlags, shared: Shared) -> Settings:
+    """What the lens flags say that a session begins with."""
+    from dofnerf.studio.shoot import sharp_picture
+    from dofnerf.studio.viewer.settings import Settings, shape_choices
+
+    camera, name = shared.home.camera, flags.shape if flags.shape not in ("disc", "blades") else None
+    shape = name or "", flags.blades or (6 if flags.shape == "blades" else 0)
+    if shape not in shape_choices().values():
+        raise ValueError(f"--blades: the viewer has 0 and 3 to 9, found {flags.blades}")
+    settings = Settings(
+        0.25 * shared.widest, shared.first.disparity_in_the_middle(), shape[1], flags.rotation, shape=shape[0]
+    )
+    if not (flags.opened or flags.focused):
+        return settings
+    lens, _ = flags.resolve(camera, sharp_picture(shared.source.model, camera)[1])
+    if lens is None:
+        return replace(settings, radius=0.0)
+    return replace(settings, radius=lens.aperture / camera.fx, disparity=lens.focus_disparity)
 
 
 def demo_run() -> Path:
@@ -124,15 +145,16 @@ def demo_run() -> Path:
     return folder
 
 
-def known_photos(path: Path | None, subject: Subject) -> dict[str, np.ndarray]:
-    """The photos of the run's views by name, in the size of its training: of the scene at `path`, or of the one that
-    the run names, if that is still there."""
-    names = {view.name for view in subject.views}
-    if subject.size is None or not names:
+def known_photos(path: Path | None, source: Source, scene: Scene | None = None) -> dict[str, np.ndarray]:
+    """The photos of the run's views by name, in the size of its training: of `scene`, of the one at `path`, or of the
+    one that the run names, if that is still there."""
+    from dofnerf.evaluate.trained import find_scene
+
+    names = {view.name for view in source.views}
+    if source.size is None or not names:
         return {}
-    folder = subject.source if subject.source.is_dir() else subject.source.parent
     try:
-        scene = find_scene(folder, subject.size[0], path)
+        scene = scene or find_scene(source.folder, source.size[0], path)
     except (OSError, ValueError):
         if path is not None:
             raise

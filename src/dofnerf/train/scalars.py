@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from dofnerf.files.extras import how_to_install
 from dofnerf.train.learner import Learner
 
 FOLDER = "tensorboard"
@@ -40,5 +41,5 @@ def writer_class() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise ValueError("--tensorboard needs the package tensorboard: pip install 'dofnerf[tensorboard]'") from None
+        raise ValueError(f"--tensorboard needs the package tensorboard: {how_to_install('tensorboard')}") from None
     return SummaryWriter

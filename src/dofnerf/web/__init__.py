@@ -1,6 +1,8 @@
-"""A picture that anybody can refocus: one HTML file that holds the layers of a view, and a lens drawn by WebGL.
+"""The browser's side: pages that are one HTML file, with everything they need inside. Nothing is fetched: they work offline.
 
-`page.html`, `page.js` and `lens.glsl` are the page; the pictures go in as WebP. Nothing is fetched: it works offline.
+`page.html`, `page.css`, `page.js` and `lens.glsl` are a picture that anybody can refocus: the layers of a view, and a
+lens drawn by WebGL. Other pages use the same parts: `fill` puts text into a template, `picture_data` a picture, and
+`script_data` numbers.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ import base64
 import html
 import io
 import json
-from dataclasses import dataclass
+import math
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,95 +23,100 @@ from PIL import Image
 from dofnerf.camera import Camera
 from dofnerf.files import atomic
 from dofnerf.files.pictures import to_bytes
-from dofnerf.optics.lens import f_number_from_aperture
-from dofnerf.optics.light import to_display, to_linear
-from dofnerf.studio.layered import LayeredPicture, to_unit
-from dofnerf.studio.lens_config import AUTOMATIC_BLUR
+from dofnerf.optics import Blades, Disc, Layers, Lens, to_display, to_linear
 
 HERE = Path(__file__).parent
-WIDEST = 2.0  # the widest aperture that a page offers, in automatic ones
 BRIGHTEST = 4.0  # linear light that a page can show in a blurred lamp
 QUALITIES = 84, 70, 55, 40  # of WebP: the first with which the page is small enough, else the last
 ROOM = 3.9  # bytes that a page may take for each of its pixels: 3 MB at 1008 × 756
 LEAST_ROOM = 300_000
+DIRECTIONS = 128  # in which the page knows the rim of a shape that has no formula there
+
+
+def fill(template: str, **parts: str) -> str:
+    """A template with each @name@ replaced by that part, in one pass: what a part contains stays as it is."""
+    return re.sub(r"@(\w+)@", lambda found: parts[found[1]], template)
+
+
+def picture_data(pixels: np.ndarray, form: str = "WEBP", **options: Any) -> str:
+    """Pixels (H, W, 3 or 4) uint8 as a data: address; `options` are Pillow's for this format."""
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, form, **options)
+    return f"data:image/{form.lower()};base64," + base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def script_data(data: Any) -> str:
+    """JSON for a script: it cannot end the script that it stands in."""
+    return json.dumps(data, allow_nan=False).replace("<", "\\u003c")
 
 
 @dataclass(frozen=True)
-class PageLens:
-    """What the page shows first: `aperture` in pixels × scene units, `focus` a disparity, `rotation` in degrees; and,
-    for f-numbers, the millimetres of the sensor's width and of a scene unit."""
+class LensPage:
+    """A view that can be refocused: its `layers`, the farthest first, filled where they are empty; the `camera`; the
+    `lens` that it opens with.
 
-    aperture: float
-    focus: float
-    blades: int = 0
-    rotation: float = 0.0
-    sensor: float = 36.0
-    unit: float = 1000.0
+    `depths` are the disparities (far, near) that the focus slider reaches, `widest` the largest aperture that it offers,
+    `fstop` the f-number of aperture 1. Blur adds up light of the sRGB curve, which graphics cards know."""
+
+    title: str
+    layers: Layers
+    camera: Camera
+    lens: Lens
+    depths: tuple[float, float]
+    widest: float
+    fstop: float
+
+    def write(self, path: Path) -> None:
+        """Write the page, with pictures of the best quality with which it is small enough."""
+        room = max(ROOM * self.camera.width * self.camera.height, LEAST_ROOM)
+        style, script, template = (_read(f"page.{kind}") for kind in ("css", "js", "html"))
+        words = ""
+        for quality in QUALITIES:
+            scene = script_data(self.scene(quality) | {"shader": _read("lens.glsl")})
+            words = fill(template, title=html.escape(self.title), style=style, scene=scene, script=script)
+            if len(words) < room:
+                break
+        with atomic(path) as temporary:
+            temporary.write_text(words, encoding="utf-8")
+
+    def scene(self, quality: int) -> dict[str, Any]:
+        """All that the script is told, as JSON holds it; `quality` is that of WebP, for the colours."""
+        far, near = self.depths
+        depths, camera = self.layers.disparity, self.camera
+        lowest, highest = min(far, float(depths.min())), max(near, float(depths.max()))
+        linear = to_linear(self.layers.colour.clamp(min=0), "srgb")
+        gain = float(np.clip(np.percentile(linear.numpy(), 99.95), 1.0, BRIGHTEST))
+        shown = to_display(linear / gain, "srgb").numpy()
+        aperture, focus, alpha = float(self.lens.aperture), float(self.lens.focus_disparity), self.layers.alpha.numpy()
+        return {
+            "width": camera.width, "height": camera.height, "far": far, "near": near, "gain": gain,
+            "aperture": aperture, "widest": max(self.widest, aperture), "focus": min(max(focus, lowest), highest),
+            "fstop": self.fstop, **self._shape(),
+            "layers": [_layer(shown[i], alpha[i], depths[i].numpy(), quality) for i in range(len(shown))],
+        }  # fmt: skip
+
+    def _shape(self) -> dict[str, Any]:
+        """`blades`: 0 for a disc, 3 and more for a polygon, -1 for another shape, given as a table of its rim."""
+        shape = self.lens.shape
+        told: dict[str, Any] = {"blades": 0, "rotation": round(math.degrees(shape.rotation), 9) % 360}
+        if isinstance(shape, Blades):
+            told["blades"] = shape.count
+        elif not isinstance(shape, Disc):
+            rim = replace(shape, rotation=0.0).table(DIRECTIONS)
+            told |= {"blades": -1, "shape": shape.name, "rim": [round(reach, 6) for reach in rim]}
+        return told
 
 
-def write_page(path: Path, picture: LayeredPicture, camera: Camera, lens: PageLens, title: str) -> None:
-    """Write the page. Its blur adds up light of the sRGB curve, which graphics cards know, whatever that of the run
-    is."""
-    room = max(ROOM * camera.width * camera.height, LEAST_ROOM)
-    words = ""
-    for quality in QUALITIES:
-        words = _page(scene(picture, camera, lens, quality), title)
-        if len(words) < room:
-            break
-    with atomic(path) as temporary:
-        temporary.write_text(words, encoding="utf-8")
-
-
-def _page(data: dict[str, Any], title: str) -> str:
-    data = data | {"shader": (HERE / "lens.glsl").read_text(encoding="utf-8")}
-    parts = {
-        "scene": _script_safe(json.dumps(data, allow_nan=False)),
-        "script": (HERE / "page.js").read_text(encoding="utf-8"),
-    }
-    words = (HERE / "page.html").read_text(encoding="utf-8").replace("@title@", html.escape(title))
-    for name, part in parts.items():
-        words = words.replace(f"@{name}@", part)
-    return words
-
-
-def scene(picture: LayeredPicture, camera: Camera, lens: PageLens, quality: int) -> dict[str, Any]:
-    """All that the page knows, as JSON holds it; `quality` is that of WebP, for the colours."""
-    far, near = picture.sharp.disparity_range()
-    depths = picture.layers.disparity
-    lowest, highest = min(far, float(depths.min())), max(near, float(depths.max()))
-    linear = to_linear(picture.layers.colour.clamp(min=0), "srgb")
-    gain = float(np.clip(np.percentile(linear.numpy(), 99.95), 1.0, BRIGHTEST))
-    shown = to_display(linear / gain, "srgb").numpy()
-    widest = WIDEST * AUTOMATIC_BLUR * camera.width / max(near - far, 1e-9)
-    focal_length = camera.fx / camera.width * lens.sensor
-    return {
-        "width": camera.width, "height": camera.height, "far": far, "near": near, "gain": gain,
-        "aperture": lens.aperture, "widest": max(widest, lens.aperture), "focus": min(max(lens.focus, lowest), highest),
-        "fstop": f_number_from_aperture(1.0, focal_length, camera.fx, lens.unit),
-        "blades": lens.blades, "rotation": lens.rotation % 360,
-        "layers": [_layer(shown[i], *_numbers(picture, i), quality) for i in range(len(shown))],
-    }  # fmt: skip
-
-
-def _numbers(picture: LayeredPicture, i: int) -> tuple[np.ndarray, np.ndarray]:
-    return picture.layers.alpha[i].numpy(), picture.layers.disparity[i].numpy()
+def _read(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
 
 
 def _layer(shown: np.ndarray, alpha: np.ndarray, disparity: np.ndarray, quality: int) -> dict[str, Any]:
     """Colour, lossy; disparity (red) and coverage (green), exactly as eight bits hold them."""
-    depth, low, high = to_unit(disparity)
+    low, high = float(disparity.min()), float(disparity.max())
+    depth = (disparity - low) / max(high - low, 1e-12)
     matte = to_bytes(np.stack([depth, alpha, np.zeros_like(alpha)], axis=-1))
     matte[..., 0][matte[..., 1] == 0] &= 0xF0  # where nothing is, a coarse depth will do, and takes less room
-    colour = _webp(to_bytes(shown), quality=quality, method=6)
-    return {"low": low, "high": high, "colour": colour, "matte": _webp(matte, lossless=True, exact=True, method=6)}
-
-
-def _webp(pixels: np.ndarray, **options: Any) -> str:
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "WEBP", **options)
-    return "data:image/webp;base64," + base64.b64encode(file.getvalue()).decode("ascii")
-
-
-def _script_safe(text: str) -> str:
-    """JSON that cannot end the script that it stands in."""
-    return text.replace("<", "\\u003c")
+    colour = picture_data(to_bytes(shown), quality=quality, method=6)
+    exact = picture_data(matte, lossless=True, exact=True, method=6)
+    return {"low": low, "high": high, "colour": colour, "matte": exact}

@@ -14,11 +14,16 @@ uniform float zoom;              // pixels of the picture in one of the canvas
 uniform int count;
 uniform vec4 range[16];          // of each layer: lowest disparity, how much more is the highest, level to look around at, taps
 uniform float aperture, focus, gain, rotation;
-uniform int blades;
+uniform int blades;              // 0: a disc; 3 and more: a polygon; -1: the shape whose rim is tabulated
+uniform float rim[128];          // distance of the rim, counter-clockwise from the right, in radii
 out vec4 shown;
 const float TAU = 6.2831853;
 
 float reach(vec2 way) {
+  if (blades < 0) {
+    float at = fract((atan(-way.y, way.x) - rotation) / TAU) * 128.0;
+    return mix(rim[int(at) % 128], rim[(int(at) + 1) % 128], fract(at));
+  }
   float blade = TAU / float(blades), angle = mod(atan(-way.y, way.x) - rotation, blade) - blade / 2.0;
   return cos(blade / 2.0) / cos(angle);
 }
@@ -36,7 +41,7 @@ vec4 blurred(vec2 at, int layer, mat2 turned) {
     place.xy = (at + offset) / size;
     vec2 here = textureLod(matte, place, tap.w).rg;
     float r = aperture * (focus - about.x - here.x * about.y), l = length(tap.xy);
-    float k = blades < 3 || l == 0.0 ? 1.0 : reach(r < 0.0 ? offset : -offset);
+    float k = blades == 0 || l == 0.0 ? 1.0 : reach(r < 0.0 ? offset : -offset);
     float w = tap.z * clamp(0.5 + 1.5 * (abs(r) * k - l), 0.0, 1.0) / (r * r + 0.2);
     if (w <= 0.0) continue;
     total += w;

@@ -15,7 +15,7 @@ function readAddress() {
   $("hint").hidden = location.hash.length > 1; // whoever has a lens in the address knows
   for (const part of location.hash.slice(1).split("&")) {
     const [key, text] = part.split("="), value = Number(text);
-    if (key in lens && text && Number.isFinite(value) && value >= 0) lens[key] = value;
+    if (key in lens && text && Number.isFinite(value) && (value >= 0 || key === "blades")) lens[key] = value;
   }
   lens.aperture = Math.min(lens.aperture, SCENE.widest);
   lens.focus = Math.min(Math.max(lens.focus, FAR), NEAR);
@@ -95,6 +95,7 @@ function prepare(colours, depths) {
   gl.bindTexture(gl.TEXTURE_2D, gl.createTexture());
   for (const filter of [gl.TEXTURE_MIN_FILTER, gl.TEXTURE_MAG_FILTER]) gl.texParameteri(gl.TEXTURE_2D, filter, gl.NEAREST);
   gl.uniform1f(where("gain"), SCENE.gain);
+  if (SCENE.rim) gl.uniform1fv(where("rim"), SCENE.rim);
 }
 
 // Where to look around a pixel, layer by layer: the pixel itself, then a spiral as wide as the largest disc of the layer, denser
@@ -221,7 +222,7 @@ function listen() {
 
 async function begin() {
   for (const n of [0, 5, 6, 7, 8, 9, 3, 4]) $("blades").append(new Option(n ? String(n) : "round", n));
-  if (SCENE.blades > 9) $("blades").append(new Option(String(SCENE.blades), SCENE.blades));
+  if (SCENE.blades > 9 || SCENE.shape) $("blades").append(new Option(SCENE.shape || String(SCENE.blades), SCENE.blades));
   readAddress();
   const colours = await Promise.all(SCENE.layers.map((layer) => picture(layer.colour)));
   const depths = await Promise.all(SCENE.layers.map((layer) => picture(layer.matte)));

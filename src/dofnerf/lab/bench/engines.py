@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from dofnerf.evaluate.lpips import LpipsConfig
+from dofnerf.files.extras import how_to_install
 from dofnerf.lab.bench.cell import Cell
 from dofnerf.lab.bench.work import do_cell
 from dofnerf.plugins import load_plugins
@@ -171,7 +172,7 @@ class Ray:
         try:
             import ray
         except ImportError:
-            raise ValueError("--ray needs the package ray: pip install 'dofnerf[ray]'") from None
+            raise ValueError(f"--ray needs the package ray: {how_to_install('ray')}") from None
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         self.ray, self.out, self.lpips, self.slots = ray, out.absolute(), lpips, jobs
         options: dict[str, Any] = {"logging_level": "ERROR"}

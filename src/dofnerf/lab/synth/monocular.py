@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from dofnerf.files.extras import how_to_install
+
 # Networks whose `predicted_depth` is a depth in metres, by their configuration's model_type.
 DEPTH_NETWORKS = ("zoedepth", "depth_pro", "glpn", "prompt_depth_anything")
 
@@ -64,7 +66,6 @@ def _transformers() -> Any:
     try:
         import transformers
     except ImportError:
-        raise ValueError(
-            "--disparity network needs transformers, which is not installed: pip install 'dofnerf[depth]'"
-        ) from None
+        words = how_to_install("depth")
+        raise ValueError(f"--disparity network needs transformers, which is not installed: {words}") from None
     return transformers

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dofnerf.camera import Camera
+from dofnerf.files.extras import how_to_install
 from dofnerf.lab.synth.geometry import sphere
 from dofnerf.lab.synth.layout import Kind, Material, Part
 
@@ -30,7 +31,7 @@ def load_mitsuba(variant: str = "auto") -> ModuleType:
     try:
         import mitsuba
     except ImportError:
-        raise ValueError("this needs Mitsuba 3, which is not installed: pip install 'dofnerf[synth]'") from None
+        raise ValueError(f"this needs Mitsuba 3, which is not installed: {how_to_install('synth')}") from None
     if variant == "auto":
         variant = "llvm_ad_rgb" if _llvm_works() else "scalar_rgb"
     if variant not in mitsuba.variants():

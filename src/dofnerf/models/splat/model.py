@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dofnerf.camera import Camera
+from dofnerf.files.ply import Splats
 from dofnerf.models.base import PLAIN, Blur, Model, View
 from dofnerf.models.splat.blurs import BlurName, Shot, blur_model, sharp_picture
 from dofnerf.models.splat.raster import CLASSIC, Gaussians, Style, attribute, from_colour, project, rasterise
@@ -38,6 +39,7 @@ class SplatModel(Model):
     of the photos.
     """
 
+    is_quick = True
     background: Tensor
     unit: Tensor
     blamed: Tensor
@@ -122,6 +124,20 @@ class SplatModel(Model):
         if lens is None:
             return sharp_picture(self.gaussians, camera, shot)
         return blur_model(blur).picture(self.gaussians, camera, lens, shot)
+
+    def quick_view(self, camera: Camera, lens: Lens, light: Curve) -> View | None:
+        """Each Gaussian blurred by its own depth, where that is a disc."""
+        if self.style.light != light or not isinstance(lens.shape, Disc):
+            return None
+        with torch.no_grad():
+            return self.picture(camera, lens, light=light)
+
+    def warm_up(self, camera: Camera) -> None:
+        self.blame(camera, None, torch.zeros(camera.height, camera.width))
+
+    def splats(self) -> tuple[Splats, tuple[float, ...]]:
+        arrays = [tensor.detach().cpu().numpy() for tensor in self.gaussians]
+        return Splats(*arrays), tuple(self.background.clamp(0, 1).tolist())
 
     @torch.no_grad()
     def blame(self, camera: Camera, lens: Lens | None, error: Tensor) -> None:

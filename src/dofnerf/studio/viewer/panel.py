@@ -1,28 +1,25 @@
-"""The controls of one visitor, and nothing but them: what they are, and how a look is shown on them."""
+"""The controls of one session, and nothing but them: what they are, and how settings are shown on them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dofnerf.studio.viewer.look import BLADES, OVERLAYS, STOPS, Look, held
-from dofnerf.studio.viewer.stage import Stage
-
-ROUND = "round"
+from dofnerf.studio.viewer.settings import OVERLAYS, ROUND, STOPS, Settings, Shared, held, shape_choices
 
 
 class Panel:
-    """Made in the browser of one `client` of viser; handlers are given by whoever owns it."""
+    """Made in the browser of one `client` of viser; its owner adds the handlers."""
 
-    def __init__(self, client: Any, stage: Stage, photos: tuple[str, ...]) -> None:
+    def __init__(self, client: Any, shared: Shared, photos: tuple[str, ...]) -> None:
         gui = client.gui
-        self.stage = stage
+        self.shared = shared
         with gui.add_folder("Lens"):
             self.stop = gui.add_markdown("")
             self.aperture = gui.add_slider("Aperture", 0.0, 1.0, 0.005, 0.0, hint="0: all in focus")
             self.focus = gui.add_slider(
                 "Focus", 0.0, 1.0, 0.002, 0.5, hint="0 is near, 1 is far. Or click on the picture."
             )
-            self.blades = gui.add_dropdown("Blades", [ROUND, *(str(n) for n in BLADES[1:])], initial_value=ROUND)
+            self.blades = gui.add_dropdown("Blades", list(shape_choices()), initial_value=ROUND)
             self.rotation = gui.add_slider("Rotation", 0, 359, 1, 0, hint="of the blades, in degrees")
             self.exposure = gui.add_slider("Exposure", -STOPS, STOPS, 0.1, 0.0, hint="in stops")
             self.sharp = gui.add_button("All sharp")
@@ -48,43 +45,43 @@ class Panel:
             self.progress = gui.add_progress_bar(0.0, visible=False)
         self.words = gui.add_markdown("")
 
-    def read(self, disparity: float, photo: str) -> Look:
+    def read(self, disparity: float, photo: str) -> Settings:
         """What the controls say, whatever a browser sends; focus and photo are kept elsewhere."""
-        blades = next((count for count in BLADES if str(count) == self.blades.value), 0)
+        shape, blades = shape_choices().get(str(self.blades.value), ("", 0))
         overlay = self.overlay.value if self.overlay.value in OVERLAYS else OVERLAYS[0]
-        beside = bool(self.beside.value) and photo in self.stage.photos
-        radius = self.stage.widest * held(self.aperture.value, 0.0, 1.0) ** 2
+        beside = bool(self.beside.value) and photo in self.shared.photos
+        radius = self.shared.widest * held(self.aperture.value, 0.0, 1.0) ** 2
         rotation, exposure = held(self.rotation.value, 0.0, 359.0), held(self.exposure.value, -STOPS, STOPS)
-        return Look(radius, disparity, blades, rotation, exposure, overlay, photo, beside)
+        return Settings(radius, disparity, blades, rotation, exposure, overlay, photo, beside, shape)
 
-    def show(self, look: Look) -> None:
-        """Set the controls to a look."""
-        self.aperture.value = round(min(look.radius / self.stage.widest, 1.0) ** 0.5, 4)
-        self.blades.value = str(look.blades) if look.blades else ROUND
-        self.rotation.value = round(look.rotation) % 360
-        self.exposure.value = round(look.exposure, 2)
-        self.overlay.value = look.overlay
-        self.beside.value = look.beside
-        if look.photo:
-            self.photo.value = look.photo
-        self.show_focus(look.disparity)
+    def show(self, settings: Settings) -> None:
+        """Set the controls to these settings."""
+        self.aperture.value = round(min(settings.radius / self.shared.widest, 1.0) ** 0.5, 4)
+        self.blades.value = settings.shape or (str(settings.blades) if settings.blades else ROUND)
+        self.rotation.value = round(settings.rotation) % 360
+        self.exposure.value = round(settings.exposure, 2)
+        self.overlay.value = settings.overlay
+        self.beside.value = settings.beside
+        if settings.photo:
+            self.photo.value = settings.photo
+        self.show_focus(settings.disparity)
 
     def show_focus(self, disparity: float) -> None:
         """The focus slider runs evenly in disparity, as blur does."""
-        far, near = self.stage.range
+        far, near = self.shared.range
         self.focus.value = round(min(max((near - disparity) / (near - far), 0.0), 1.0), 4)
 
     def disparity(self) -> float:
         """What the focus slider says."""
-        far, near = self.stage.range
+        far, near = self.shared.range
         return near - (near - far) * held(self.focus.value, 0.0, 1.0)
 
-    def tell(self, look: Look, f_number: float, blur: float) -> None:
+    def tell(self, settings: Settings, f_number: float, blur: float) -> None:
         """The aperture as an f-number, unless no lens has it (then the scene's unit is no metre), and as blur: the
         largest radius in per cent of the picture's width."""
-        where = f"focus at **{1 / look.disparity:.3g}**" if look.disparity > 0 else "focus at infinity"
+        where = f"focus at **{1 / settings.disparity:.3g}**" if settings.disparity > 0 else "focus at infinity"
         stop = f"**f/{f_number:.2g}** · " if 0.5 <= f_number <= 64 else ""
-        wide = "closed, all in focus" if look.radius == 0 else f"{stop}blur up to {100 * blur:.1f} % of width"
+        wide = "closed, all in focus" if settings.radius == 0 else f"{stop}blur up to {100 * blur:.1f} % of width"
         words = f"{wide} · {where}"
         if self.stop.content != words:
             self.stop.content = words

@@ -1,79 +1,88 @@
-"""The viewer's server: who visits, and what each button does."""
+"""The viewer's server: its sessions, what each control does, and films of a session's keyframes."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import viser
 from PIL import Image
 
+from dofnerf.files import write_video
 from dofnerf.files.pictures import to_bytes
-from dofnerf.optics.lens import Lens, inverse
+from dofnerf.models import Blur
+from dofnerf.optics import Lens
+from dofnerf.optics.lens import inverse
 from dofnerf.scenes import Viewpoint
-from dofnerf.studio.keyframes import Moment
-from dofnerf.studio.viewer.darkroom import LAYERS, draw, photograph
-from dofnerf.studio.viewer.film import film
-from dofnerf.studio.viewer.look import held
-from dofnerf.studio.viewer.stage import Stage
-from dofnerf.studio.viewer.visitor import Visitor, same
+from dofnerf.studio.film import photograph_moment
+from dofnerf.studio.keyframes import Moment, between, write_keyframes
+from dofnerf.studio.viewer.renderer import BUSY, LAYERS, draw, photograph
+from dofnerf.studio.viewer.session import Session, same
+from dofnerf.studio.viewer.settings import Shared, held
 
+FPS = 24
+FILMS = "films"
 MOST_KEYFRAMES = 100
 
 
 class Server(viser.ViserServer):
-    """viser's, which does not open itself to the world: no visitor may ask for a tunnel to it. `visitors` by their
+    """viser's, which does not open itself to the world: no session may ask for a tunnel to it. `sessions` by their
     ids."""
 
     def __init__(self, **options: Any) -> None:
-        self.visitors: dict[int, Visitor] = {}
+        self.sessions: dict[int, Session] = {}
         super().__init__(**options)
 
     def request_share_url(self, verbose: bool = True) -> str | None:
         return None
 
 
-def serve(stage: Stage, host: str, port: int, title: str) -> Server:
+def serve(shared: Shared, host: str, port: int, title: str) -> Server:
     """Begin to serve; returns at once."""
     with contextlib.redirect_stdout(io.StringIO()):  # it would say where it is; we do
         server = Server(host=host, port=port, label=title, verbose=False)
     server.gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False)
     server.gui.main_panel.dock_right()
-    visitors = server.visitors
+    sessions = server.sessions
 
     @server.on_client_connect
     def _(client: Any) -> None:
-        visitor = visitors[client.client_id] = Visitor(client, stage)
-        listen(visitor)
-        visitor.enter()
+        session = sessions[client.client_id] = Session(client, shared)
+        listen(session)
+        session.enter()
 
     @server.on_client_disconnect
     def _(client: Any) -> None:
-        visitor = visitors.pop(client.client_id, None)
-        if visitor is not None:
-            visitor.leave()
+        session = sessions.pop(client.client_id, None)
+        if session is not None:
+            session.leave()
 
     return server
 
 
-def listen(visitor: Visitor) -> None:
-    """What each control does. viser tells only of what the visitor did, and we set values ourselves: those do not
+def listen(session: Session) -> None:
+    """What each control does. viser also tells of values that we set, and we set values ourselves: those do not
     count."""
-    panel, stage = visitor.panel, visitor.stage
+    panel, shared = session.panel, session.shared
 
     def by_hand(event: Any) -> bool:
         return event.client is not None
 
     def lens_changed(event: Any) -> None:
         if by_hand(event):
-            look = panel.read(visitor.look.disparity, visitor.look.photo)
+            settings = panel.read(session.settings.disparity, session.settings.photo)
             values = {
-                key: getattr(look, key) for key in ("radius", "blades", "rotation", "exposure", "overlay", "beside")
+                key: getattr(settings, key)
+                for key in ("radius", "blades", "shape", "rotation", "exposure", "overlay", "beside")
             }
-            visitor.change(**values)
+            session.change(**values)
 
     for control in (panel.aperture, panel.blades, panel.rotation, panel.exposure, panel.overlay, panel.beside):
         control.on_update(lens_changed)
@@ -81,73 +90,73 @@ def listen(visitor: Visitor) -> None:
     @panel.focus.on_update
     def _(event: Any) -> None:
         if by_hand(event):
-            visitor.change(disparity=panel.disparity(), at_once=True)
+            session.change(disparity=panel.disparity(), at_once=True)
 
     @panel.photo.on_update
     def _(event: Any) -> None:
         if by_hand(event):
-            visitor.change(photo=panel.photo.value if panel.photo.value in visitor.photos else "")
-            panel.beside.value = visitor.look.beside
-            if visitor.look.beside:
-                stand(visitor, visitor.look.photo)
+            session.change(photo=panel.photo.value if panel.photo.value in session.photos else "")
+            panel.beside.value = session.settings.beside
+            if session.settings.beside:
+                stand(session, session.settings.photo)
 
     @panel.sharp.on_click
     def _(_: Any) -> None:
-        visitor.change(radius=0.0)
-        panel.show(visitor.look)
+        session.change(radius=0.0)
+        panel.show(session.settings)
 
     @panel.as_shot.on_click
     def _(_: Any) -> None:
-        lens = stage.learned(visitor.look.photo)
-        stand(visitor, visitor.look.photo)
+        lens = shared.learned(session.settings.photo)
+        stand(session, session.settings.photo)
         if lens is not None:
-            visitor.change(radius=lens.aperture, disparity=lens.focus_disparity)
-            panel.show(visitor.look)
+            session.change(radius=lens.aperture, disparity=lens.focus_disparity)
+            panel.show(session.settings)
 
     @panel.stand.on_click
     def _(_: Any) -> None:
-        stand(visitor, visitor.look.photo)
-        visitor.change(radius=0.0)
-        panel.show(visitor.look)
+        stand(session, session.settings.photo)
+        session.change(radius=0.0)
+        panel.show(session.settings)
 
     @panel.home.on_click
     def _(_: Any) -> None:
-        visitor.go_to(stage.home.camera)
+        session.go_to(shared.home.camera)
 
     @panel.save.on_click
     def _(_: Any) -> None:
-        save(visitor)
+        save(session)
 
-    @visitor.client.scene.on_click()
+    @session.client.scene.on_click()
     def _(event: Any) -> None:
-        visitor.click(*event.screen_pos)
+        session.click(*event.screen_pos)
 
-    keyframes(visitor)
+    keyframes(session)
 
 
-def stand(visitor: Visitor, photo: str) -> None:
+def stand(session: Session, photo: str) -> None:
     """Where a photo was taken."""
-    view = visitor.stage.views.get(photo)
+    view = session.shared.views.get(photo)
     if view is not None:
-        visitor.go_to(view.camera)
+        session.go_to(view.camera)
 
 
-def save(visitor: Visitor) -> None:
+def save(session: Session) -> None:
     """The picture as it is now, whole, for the browser to download; drawn for that if it is on the screen only
     coarsely."""
-    stage, camera, drawn = visitor.stage, visitor.camera(), visitor.drawn
+    shared, camera, drawn = session.shared, session.camera(), session.drawn
     if drawn is None or not same(drawn.camera, camera) or drawn.camera.width < camera.width:
-        drawn = draw(stage.subject.model, camera, LAYERS, cut=stage.cut)
+        drawn = draw(shared.source.model, camera, LAYERS, cut=shared.source.cut)
         assert drawn is not None
-    image = photograph(drawn, replace(visitor.look, beside=False), stage.subject.light)
+    image = photograph(drawn, replace(session.settings, beside=False), shared.source.light)
     file = io.BytesIO()
     Image.fromarray(to_bytes(image)).save(file, "PNG")
-    visitor.client.send_file_download("dofnerf-frame.png", file.getvalue(), save_immediately=True)
+    session.client.send_file_download("dofnerf-frame.png", file.getvalue(), save_immediately=True)
 
 
-def keyframes(visitor: Visitor) -> None:
+def keyframes(session: Session) -> None:
     """Record moments, and make a film of them."""
-    panel, moments = visitor.panel, []  # type: ignore[var-annotated]
+    panel, moments = session.panel, []  # type: ignore[var-annotated]
 
     def tell() -> None:
         panel.count.content = f"{len(moments)} keyframe{'s' * (len(moments) != 1)}." if moments else "No keyframes yet."
@@ -156,9 +165,10 @@ def keyframes(visitor: Visitor) -> None:
     @panel.record.on_click
     def _(_: Any) -> None:
         if len(moments) < MOST_KEYFRAMES:
-            look, camera = visitor.look, visitor.camera()
-            lens = Lens(look.radius * camera.fx, inverse(look.disparity)) if look.radius > 0 else None
-            moments.append(Moment(Viewpoint("keyframe", camera, lens), look.blades, look.rotation, look.exposure))
+            settings, camera = session.settings, session.camera()
+            lens = Lens(settings.radius * camera.fx, inverse(settings.disparity)) if settings.radius > 0 else None
+            view, shape = Viewpoint("keyframe", camera, lens), settings.shape or None
+            moments.append(Moment(view, settings.blades, settings.rotation, settings.exposure, shape=shape))
         tell()
 
     @panel.forget.on_click
@@ -171,4 +181,56 @@ def keyframes(visitor: Visitor) -> None:
         timed = [replace(moment, time=i * held(panel.seconds.value, 0.5, 10.0)) for i, moment in enumerate(moments)]
         if len(timed) > 1:
             panel.film.disabled = True
-            threading.Thread(target=film, args=(visitor, timed, tell), daemon=True).start()
+            threading.Thread(target=film, args=(session, timed, tell), daemon=True).start()
+
+
+def film(session: Session, moments: Sequence[Moment], done: Callable[[], None]) -> None:
+    """Render and write RUN/films/film-N.mp4, and its keyframes beside it, which go if it fails; shows how far it is."""
+    panel, shared = session.panel, session.shared
+    folder = shared.folder / FILMS
+    times = np.arange(0, moments[-1].time + 1e-9, 1 / FPS)
+    shots = between(
+        moments, [float(time) for time in times], min(shared.longest, moments[0].view.camera.width) // 2 * 2
+    )
+
+    def frames() -> Iterator[np.ndarray]:
+        for i, shot in enumerate(shots):
+            panel.progress.value = 100 * i / len(shots)
+            with BUSY:
+                picture = photograph_moment(shared.source, shot, Blur(LAYERS, shared.source.light))  # as in the viewer
+            yield picture
+            if not session.alive:
+                raise RuntimeError("the browser has gone")
+
+    panel.progress.visible = True
+    path = None
+    try:
+        path = reserve(folder)
+        write_keyframes(path.with_suffix(".json"), moments)
+        write_video(path, frames(), FPS)
+        session.client.send_file_download(path.name, path.read_bytes(), save_immediately=False)
+        panel.count.content = f"Wrote {FILMS}/{path.name} in the run's folder."
+        panel.film.disabled = False
+    except (OSError, ValueError, RuntimeError) as error:
+        if session.alive:
+            done()
+            panel.count.content = f"⚠ {error}"
+    finally:
+        if path is not None and not path.exists():
+            path.with_suffix(".json").unlink(missing_ok=True)
+        if session.alive:
+            panel.progress.visible = False
+
+
+def reserve(folder: Path) -> Path:
+    """The next film-N.mp4 that nobody has; its .json, empty as yet, keeps others from taking it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(1):
+        path = folder / f"film-{number}.mp4"
+        if not path.exists():
+            try:
+                path.with_suffix(".json").open("x").close()
+            except FileExistsError:
+                continue
+            return path
+    raise AssertionError  # it counts for ever

@@ -1,4 +1,4 @@
-"""One visitor: a browser's camera and lens, and a thread that answers every change with a picture."""
+"""One session: a browser's camera and lens, and a thread that answers every change with a picture."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files.pictures import to_bytes
-from dofnerf.models.splat.model import SplatModel
-from dofnerf.studio.viewer.darkroom import LAYERS, Clock, Drawn, draw, glance, photograph, smaller
-from dofnerf.studio.viewer.look import Look, eased, from_json
 from dofnerf.studio.viewer.panel import Panel
-from dofnerf.studio.viewer.stage import Stage, camera_of, fitted
+from dofnerf.studio.viewer.renderer import LAYERS, Clock, Drawn, draw, photograph, quick_look, smaller
+from dofnerf.studio.viewer.settings import Settings, Shared, camera_of, fitted, from_json
 
 PULL = 0.6  # seconds of a focus pull
 REST = 0.18  # seconds without a change after which the picture is made whole
@@ -23,39 +21,41 @@ MOMENT = 0.07  # seconds that a picture of something that moves may take
 LEVELS = (8, 4, 2, 1)  # in which pictures of a volumetric field get finer when the camera rests
 
 
-class Visitor:
-    """`look` is what is asked for; the focus that is shown moves towards its disparity."""
+class Session:
+    """`settings` is what is asked for; the focus that is shown moves towards its disparity."""
 
-    def __init__(self, client: Any, stage: Stage) -> None:
-        self.client, self.stage = client, stage
-        self.photos = tuple(name for name in stage.views if name in stage.subject.learned or name in stage.photos)
-        self.panel = Panel(client, stage, self.photos)
-        middle = stage.first.disparity_in_the_middle()
-        self.look = Look(0.25 * stage.widest, middle, photo=self.photos[0] if self.photos else "")
-        self.lock = threading.RLock()  # of what the visitor asked for: look and pull
-        self.pull = (middle, 0.0)  # from which disparity, since when
+    def __init__(self, client: Any, shared: Shared) -> None:
+        self.client, self.shared = client, shared
+        self.photos = tuple(name for name in shared.views if name in shared.source.learned or name in shared.photos)
+        self.panel = Panel(client, shared, self.photos)
+        middle = shared.first.disparity_in_the_middle()
+        begin = shared.start or Settings(0.25 * shared.widest, middle)
+        self.settings = replace(begin, photo=self.photos[0] if self.photos else "")
+        self.lock = threading.RLock()  # of what the session asked for: settings and pull
+        self.pull = (self.settings.disparity, 0.0)  # from which disparity, since when
         self.drawn: Drawn | None = None  # the last whole picture's layers
         self.shown: Drawn | None = None  # what the picture on the screen was made of
         self.walking, self.turning = Clock(MOMENT), Clock(MOMENT)
         self.changed, self.resting, self.alive = threading.Event(), threading.Event(), True
-        self.thread = threading.Thread(target=self._work, name="dofnerf-visitor", daemon=True)
+        self.thread = threading.Thread(target=self._work, name="dofnerf-session", daemon=True)
 
     def enter(self) -> None:
         """Place the camera where it was when this browser was here last, or at the start; begin to answer."""
         try:
             kept = from_json(
-                self.client.local_storage.get_item(self.stage.key, timeout=5.0), self.stage.widest, self.photos
+                self.client.local_storage.get_item(self.shared.key, timeout=5.0), self.shared.widest, self.photos
             )
         except (RuntimeError, TimeoutError):
             kept = None
         if kept is None:
-            self.go_to(self.stage.home.camera)
+            self.go_to(self.shared.home.camera)
         else:
-            look, pose = kept
-            self.look = self._possible(look)
+            settings, pose = kept
+            if self.shared.start is None:  # flags are newer than what the browser kept
+                self.settings = self._possible(settings)
             self._place(pose["position"], pose["look_at"], pose["up"], float(pose["fov"]))
-        self.pull = (self.look.disparity, 0.0)
-        self.panel.show(self.look)
+        self.pull = (self.settings.disparity, 0.0)
+        self.panel.show(self.settings)
         self.client.camera.on_update(lambda _: self.wake())
         self.thread.start()
         self.wake()
@@ -70,29 +70,29 @@ class Visitor:
         self.changed.set()
 
     def change(self, **values: Any) -> None:
-        """Another look; a new disparity is pulled to, unless `at_once`."""
+        """Another settings; a new disparity is pulled to, unless `at_once`."""
         at_once = values.pop("at_once", False)
         with self.lock:
             before = self.focus()
-            self.look = self._possible(replace(self.look, **values))
+            self.settings = self._possible(replace(self.settings, **values))
             if "disparity" in values:
                 self.pull = (before, 0.0 if at_once else time.monotonic())
         self.wake()
 
-    def _possible(self, look: Look) -> Look:
+    def _possible(self, settings: Settings) -> Settings:
         """A photo without a file cannot be shown beside the picture."""
-        return replace(look, beside=look.beside and look.photo in self.stage.photos)
+        return replace(settings, beside=settings.beside and settings.photo in self.shared.photos)
 
     def focus(self) -> float:
         """The disparity in focus at this moment."""
         with self.lock:
             start, since = self.pull
-            return eased(start, self.look.disparity, (time.monotonic() - since) / PULL)
+            return eased(start, self.settings.disparity, (time.monotonic() - since) / PULL)
 
-    def current(self) -> Look:
-        """The look at this moment, on the way of a focus pull."""
+    def current(self) -> Settings:
+        """The settings at this moment, on the way of a focus pull."""
         with self.lock:
-            return replace(self.look, disparity=self.focus())
+            return replace(self.settings, disparity=self.focus())
 
     @property
     def pulling(self) -> bool:
@@ -103,7 +103,7 @@ class Visitor:
         shown = self.shown
         if shown is None:
             return
-        if self.look.beside:  # the picture has the left half, letterboxed
+        if self.settings.beside:  # the picture has the left half, letterboxed
             u, v = to_pane(x, y, self._aspect(), shown.camera.width / shown.camera.height)
         else:
             u, v = x, y
@@ -120,7 +120,7 @@ class Visitor:
     def go_to(self, camera: Camera) -> None:
         """Stand where a camera stands, with its vertical field of view."""
         pose = camera.camera_to_world
-        far, near = self.stage.first.disparity_range()
+        far, near = self.shared.first.disparity_range()
         ahead = camera.position + camera.forward * 2 / max(near + far, 1e-6)
         self._place(camera.position, ahead, pose[:, 1], 2 * float(np.arctan(0.5 * camera.height / camera.fy)))
 
@@ -136,12 +136,12 @@ class Visitor:
 
     def camera(self) -> Camera:
         """That of the whole picture, as the browser has it now."""
-        seen, stage, look = self.client.camera, self.stage, self.look
+        seen, shared, settings = self.client.camera, self.shared, self.settings
         square = camera_of(seen.position, seen.wxyz, float(np.clip(seen.fov, 0.02, 3.0)), (100, 100))
-        if look.beside:
-            photo = stage.photos[look.photo]
-            return fitted(square, photo.shape[1] / photo.shape[0], min(stage.longest, photo.shape[1]))
-        longest = min(stage.longest, max(seen.image_width, seen.image_height, 64))
+        if settings.beside:
+            photo = shared.photos[settings.photo]
+            return fitted(square, photo.shape[1] / photo.shape[0], min(shared.longest, photo.shape[1]))
+        longest = min(shared.longest, max(seen.image_width, seen.image_height, 64))
         return fitted(square, self._aspect(), longest)
 
     def _work(self) -> None:
@@ -161,36 +161,38 @@ class Visitor:
 
     def _answer(self) -> None:
         self._say("moving")
-        camera, look = self.camera(), self.current()
-        model, light = self.stage.subject.model, self.stage.subject.light
+        camera, settings = self.camera(), self.current()
+        model, light = self.shared.source.model, self.shared.source.light
         if self.drawn is not None and same(self.drawn.camera, camera):
-            times = self.turning.divisor(self.drawn.camera) if look.radius else 1
+            times = self.turning.divisor(self.drawn.camera) if settings.radius else 1
             drawn = smaller(self.drawn, times)
             begun = time.monotonic()
-            picture = photograph(drawn, look, light)
+            picture = photograph(drawn, settings, light)
             self.turning.learn(drawn.camera, time.monotonic() - begun)
-            self._send(drawn, picture, look)
+            self._send(drawn, picture, settings)
         else:
             small = camera.resized(
                 *(max(8, side // self.walking.divisor(camera)) for side in (camera.width, camera.height))
             )
             begun = time.monotonic()
-            drawn, picture = glance(model, small, look, light)
+            drawn, picture = quick_look(model, small, settings, light)
             self.walking.learn(small, time.monotonic() - begun)
-            self._send(drawn, picture, look)
+            self._send(drawn, picture, settings)
         if self.pulling or self.changed.wait(REST):
             return
-        for times in (1,) if isinstance(model, SplatModel) else LEVELS:
+        for times in (1,) if model.is_quick else LEVELS:
             size = max(8, camera.width // times), max(8, camera.height // times)
             if self.drawn is None or not same(self.drawn.camera, camera) or self.drawn.camera.width < size[0]:
-                better = draw(model, camera.resized(*size), LAYERS, lambda: not self.changed.is_set(), self.stage.cut)
+                better = draw(
+                    model, camera.resized(*size), LAYERS, lambda: not self.changed.is_set(), self.shared.source.cut
+                )
                 if better is None:
                     return
                 self.drawn = better
             elif times > 1:
                 continue
-            look = self.current()
-            self._send(self.drawn, photograph(self.drawn, look, light), look, quality=92)
+            settings = self.current()
+            self._send(self.drawn, photograph(self.drawn, settings, light), settings, quality=92)
             if self.changed.is_set():
                 return
         self._keep()
@@ -201,23 +203,29 @@ class Visitor:
         if self.panel.words.content != words:
             self.panel.words.content = words
 
-    def _send(self, drawn: Drawn, picture: np.ndarray, look: Look, quality: int = 80) -> None:
+    def _send(self, drawn: Drawn, picture: np.ndarray, settings: Settings, quality: int = 80) -> None:
         self.shown = drawn
-        if look.beside:
-            picture = side_by_side(picture, self.stage.photos[look.photo], self._aspect())
+        if settings.beside:
+            picture = side_by_side(picture, self.shared.photos[settings.photo], self._aspect())
         self.client.scene.set_background_image(to_bytes(picture), format="jpeg", jpeg_quality=quality)
         camera = drawn.camera
-        blur = look.radius * camera.fx / camera.width
+        blur = settings.radius * camera.fx / camera.width
         far, near = drawn.picture.disparity_range() if not drawn.picture.holes.all() else (0.0, 0.0)
-        reach = max(abs(look.disparity - far), abs(look.disparity - near))
-        self.panel.tell(look, self.stage.f_number(look.radius, camera), blur * reach)
+        reach = max(abs(settings.disparity - far), abs(settings.disparity - near))
+        self.panel.tell(settings, self.shared.f_number(settings.radius, camera), blur * reach)
 
     def _keep(self) -> None:
         """In the browser, for a reload."""
         camera = self.client.camera
         parts = {"position": camera.position, "wxyz": camera.wxyz, "look_at": camera.look_at, "up": camera.up_direction}
         pose = {key: [float(value) for value in values] for key, values in parts.items()}
-        self.client.local_storage.set_item(self.stage.key, self.look.to_json({**pose, "fov": float(camera.fov)}))
+        self.client.local_storage.set_item(self.shared.key, self.settings.to_json({**pose, "fov": float(camera.fov)}))
+
+
+def eased(start: float, end: float, share: float) -> float:
+    """A `share` (0 to 1) of the way from start to end, slow at both ends."""
+    share = min(max(share, 0.0), 1.0)
+    return start + (end - start) * share * share * (3 - 2 * share)
 
 
 def same(one: Camera, two: Camera) -> bool:

@@ -1,7 +1,8 @@
 """From photos to everything in one command: `dofnerf run`.
 
-capture → train → report → a page to refocus in, and the viewer to go on with. Each stage is a verb of its own whose
-folder says how far it is, so that this can be stopped anywhere and called again.
+capture → train → report → a page to refocus in, and the viewer to go on with. Each step is a verb of its own whose
+folder says how far it is, so that this can be stopped anywhere and called again. The scene is read once, and the trained
+run passed on as it is.
 """
 
 from __future__ import annotations
@@ -21,13 +22,19 @@ import tyro
 from dofnerf import scenes
 from dofnerf.capture import CaptureOptions, capture
 from dofnerf.capture.pipeline import default_out
-from dofnerf.evaluate.report.run_page import report_run
+from dofnerf.evaluate.lpips import LpipsConfig
+from dofnerf.evaluate.report.page import FILE
+from dofnerf.evaluate.report.run_page import write_run_page
 from dofnerf.files import write_json
 from dofnerf.files.outputs import check_folder
 from dofnerf.files.progress import Progress
 from dofnerf.models.data import f_numbers
-from dofnerf.studio.export import ExportConfig
+from dofnerf.scenes import Scene
+from dofnerf.scenes.reading import scaled
+from dofnerf.studio.export import export_config
 from dofnerf.studio.export import run as export
+from dofnerf.studio.flags import given as flags_given
+from dofnerf.studio.source import source_of
 from dofnerf.studio.view import ViewConfig
 from dofnerf.studio.view import run as show
 from dofnerf.train import KeepConfig, Run, preset, shortened, train
@@ -82,12 +89,12 @@ def run(config: RunConfig) -> Run:
         if (value := getattr(config.capture, key)) is not None:
             settings[key] = value
     _expect_same(out / RECORD, settings)
-    source = _scene_of(config, out)
-    width = min(config.width or _WIDTH[config.preset], scenes.load(source).size[0])
+    scene = _scene_of(config, out)
+    width = min(config.width or _WIDTH[config.preset], scene.size[0])
     _expect_same(out / RECORD, settings | {"width": width})
     if not (out / RECORD).is_file():
         write_json(out / RECORD, settings | {"width": width})
-    scene = scenes.load(source, width=width)
+    scene = at_width(scene, width)
     print(f"scene    {scene.describe()}", flush=True)
     _say(2, f"train ({config.preset}, {scene.size[0]}×{scene.size[1]} pixels)")
     training = shortened(preset(config.preset), config.steps)
@@ -98,33 +105,39 @@ def run(config: RunConfig) -> Run:
         f"trained  {out / RUN} in {done.learner.standing.seconds:.0f} s; every photo's lens is in {out / RUN / 'lens.csv'}"
     )
     _say(3, "report")
-    _try("report", lambda: report_run(out / RUN))
+    _try("report", lambda: write_run_page(out / RUN / FILE, done, scene, LpipsConfig().find()))
     _say(4, "page")
-    _try("page", lambda: export(ExportConfig(out / RUN, html=True)))
+    source = source_of(done, out / RUN)
+    _try("page", lambda: export(export_config()(out / RUN, html=True), source))  # type: ignore[call-arg]
     print(f"next     dofnerf view {shlex.quote(str(out / RUN))}")
     if config.view:
-        _try("viewer", lambda: show(ViewConfig(out / RUN, scene=source)))
+        _try("viewer", lambda: show(ViewConfig(out / RUN), source, scene))
     return done
 
 
-def _scene_of(config: RunConfig, out: Path) -> Path:
-    """The scene's folder: captured now, before, or given as it is."""
+def at_width(scene: Scene, width: int) -> Scene:
+    """The scene with photos of so many pixels across, as if it had been read so."""
+    assert scene.origin is not None
+    height = round(scene.size[1] * width / scene.size[0])
+    origin = replace(scene.origin, options=replace(scene.origin.options, width=width))
+    return replace(scene, frames=tuple(scaled(frame, width, height) for frame in scene.frames), origin=origin)
+
+
+def _scene_of(config: RunConfig, out: Path) -> Scene:
+    """The scene: captured now, before, or given as it is."""
     given = str(config.photos) == scenes.PACKAGED and not config.photos.exists()
     if config.photos.is_dir() or (config.photos.exists() and config.photos.suffix == ".json"):
         with contextlib.suppress(ValueError):  # a folder of photos, then
             scenes.detect(config.photos)
             given = True
     if given:
-        changed = [name for name, value in vars(config.capture).items() if value != getattr(CaptureOptions(), name)]
-        if changed:
-            flags = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
+        if flags := ", ".join(flags_given(config.capture)):
             raise ValueError(
                 f"{config.photos}: a scene that has poses already; {flags}: only for photos that have none"
             )
-        return config.photos
+        return scenes.load(config.photos)
     with Progress(keep=True) as display:
-        capture(config.photos, out / SCENE, config.capture, display)
-    return out / SCENE
+        return capture(config.photos, out / SCENE, config.capture, display)
 
 
 def _expect_same(path: Path, settings: dict[str, Any]) -> None:

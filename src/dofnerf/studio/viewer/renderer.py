@@ -1,4 +1,4 @@
-"""From a camera and a look to a picture, as quickly as a slider moves.
+"""From a camera and settings to a picture, as quickly as a slider moves.
 
 What a model sees is drawn once for a camera, in layers of depth, and kept; every lens is put before those layers,
 without asking the model again. A coarse picture comes first: of few pixels while the camera moves, of the kept layers
@@ -17,25 +17,24 @@ from torch import Tensor
 
 from dofnerf.camera import Camera
 from dofnerf.models import Model, View
-from dofnerf.models.splat.model import SplatModel
-from dofnerf.optics import Lens, scatter, scatter_layers, shape_of, to_display, to_linear
+from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
 from dofnerf.optics.layers import Layers, split_layers
 from dofnerf.optics.light import Curve
 from dofnerf.studio.rgbd import RGBD
-from dofnerf.studio.shot import picture_with_depth
-from dofnerf.studio.viewer.look import Look
+from dofnerf.studio.shoot import picture_with_depth
+from dofnerf.studio.viewer.settings import Settings
 
 LAYERS = 3  # more make no better picture of splats: benchmarks/viewer.py
 _KEYS = ("colour", "alpha", "disparity")
 MOST_BLUR = 0.1  # radius, in widths of the picture
 PEAK = 0.0005  # radius below which a thing counts as in focus, in widths
-STRIP = 6000  # rays of a volumetric model between two looks at whether anybody still wants the picture
+STRIP = 6000  # rays of a volumetric model after which it is asked whether the picture is still wanted
 BUSY = threading.RLock()  # kernels run on all cores, and not on two pictures at once
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A sharp `view` from a `camera`, and its layers; None where a quick look is enough."""
+    """A sharp `view` from a `camera`, and its layers; None where a quick picture is enough."""
 
     camera: Camera
     view: View
@@ -48,8 +47,8 @@ def draw(
 ) -> Drawn | None:
     """What the model sees, in `count` layers (1: none); None if it is not `wanted` any more on the way. With `cut`, the
     light in which they are to add up, they are cut out of the sharp picture, for a model whose own add up in another
-    (see `Subject.flat`)."""
-    rows = camera.height if isinstance(model, SplatModel) else max(1, STRIP // camera.width)
+    (see `Source.flat`)."""
+    rows = camera.height if model.is_quick else max(1, STRIP // camera.width)
     views, parts = [], []
     for first in range(0, camera.height, rows):
         if not wanted():
@@ -71,18 +70,18 @@ def draw(
     return Drawn(camera, whole, layers, picture)
 
 
-def glance(model: Model, camera: Camera, look: Look, light: Curve) -> tuple[Drawn, np.ndarray]:
-    """A quick picture for a camera that moves. Round discs of splats are drawn with them, and depth is that of the
-    blurred ones then; else one layer is scattered."""
-    if isinstance(model, SplatModel) and model.style.light == light and look.radius > 0 and not look.blades:
-        lens = Lens(look.radius * camera.fx, focus_disparity=look.disparity)
-        with BUSY, torch.no_grad():
-            view = model.picture(camera, lens, light=light)
-        drawn = Drawn(camera, view, None, picture_with_depth(view))
-        return drawn, finish(view.image, drawn, look, light)
+def quick_look(model: Model, camera: Camera, settings: Settings, light: Curve) -> tuple[Drawn, np.ndarray]:
+    """A quick picture for a camera that moves: blurred by the model itself, if it can (depth may be blurred then, too), or
+    else by scattering one layer."""
+    if settings.radius > 0:
+        with BUSY:
+            view = model.quick_view(camera, settings.lens(camera), light)
+        if view is not None:
+            drawn = Drawn(camera, view, None, picture_with_depth(view))
+            return drawn, finish(view.image, drawn, settings, light)
     sharp = draw(model, camera, 1)
     assert sharp is not None
-    return sharp, photograph(sharp, look, light)
+    return sharp, photograph(sharp, settings, light)
 
 
 def smaller(drawn: Drawn, times: int) -> Drawn:
@@ -107,31 +106,31 @@ def _shrunk(planes: Tensor, size: tuple[int, int]) -> Tensor:
     return torch.nn.functional.adaptive_avg_pool2d(flat, size).reshape(*planes.shape[:-2], *size)
 
 
-def photograph(drawn: Drawn, look: Look, light: Curve) -> np.ndarray:
-    """The picture (H, W, 3) through the lens of the look, with its exposure and overlay, display values."""
+def photograph(drawn: Drawn, settings: Settings, light: Curve) -> np.ndarray:
+    """The picture (H, W, 3) through the lens of the settings, with its exposure and overlay, display values."""
     camera, view = drawn.camera, drawn.view
-    aperture, shape = look.radius * camera.fx, shape_of(None, look.blades, look.rotation)
+    lens = settings.lens(camera)
     with BUSY:
-        if aperture == 0:
+        if lens.aperture == 0:
             image = view.image
         elif drawn.layers is None:
-            radius = aperture * (look.disparity - torch.from_numpy(drawn.picture.disparity).to(view.image))
-            image = scatter(view.image, _bounded(radius, camera), shape, light)
+            radius = lens.coc_radius_from_disparity(torch.from_numpy(drawn.picture.disparity).to(view.image))
+            image = scatter(view.image, _bounded(radius, camera), lens.shape, light)
         else:
-            radius = _bounded(aperture * (look.disparity - drawn.layers.disparity), camera)
-            image = scatter_layers(drawn.layers.colour, drawn.layers.alpha, radius, shape, light)
-    return finish(image, drawn, look, light)
+            radius = _bounded(lens.coc_radius_from_disparity(drawn.layers.disparity), camera)
+            image = scatter_layers(drawn.layers.colour, drawn.layers.alpha, radius, lens.shape, light)
+    return finish(image, drawn, settings, light)
 
 
-def finish(image: Tensor, drawn: Drawn, look: Look, light: Curve) -> np.ndarray:
+def finish(image: Tensor, drawn: Drawn, settings: Settings, light: Curve) -> np.ndarray:
     """Exposure and overlay for a picture (H, W, 3) of what was drawn."""
-    if look.exposure:
-        image = to_display(to_linear(image, light) * 2.0**look.exposure, light)
+    if settings.exposure:
+        image = to_display(to_linear(image, light) * 2.0**settings.exposure, light)
     shown = image.clamp(0, 1).cpu().numpy()
-    if look.overlay == "depth":
+    if settings.overlay == "depth":
         return depth_colours(drawn.picture)
-    if look.overlay == "focus peaking":
-        return peaked(shown, drawn.picture, look.radius * drawn.camera.fx, look.disparity)
+    if settings.overlay == "focus peaking":
+        return peaked(shown, drawn.picture, settings.radius * drawn.camera.fx, settings.disparity)
     return shown
 
 

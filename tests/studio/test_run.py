@@ -10,7 +10,7 @@ from tiny_world import config, scene
 from dofnerf import Run, scenes
 from dofnerf.cli import main
 from dofnerf.scenes.exif import Exif
-from dofnerf.studio import everything
+from dofnerf.studio import run as everything
 
 
 @pytest.fixture
@@ -34,13 +34,15 @@ def later(monkeypatch):
     """What the stages after training were called with; the page fails."""
     called = []
 
-    def export(config):
-        called.append(("page", config.source, config.html))
+    def export(config, source):
+        called.append(("page", source.path, config.html))
         raise ValueError("no page today")
 
-    monkeypatch.setattr(everything, "write_report", lambda config: called.append(("report", config.path)))
+    monkeypatch.setattr(everything, "write_run_page", lambda path, *_: called.append(("report", path.parent)))
     monkeypatch.setattr(everything, "export", export)
-    monkeypatch.setattr(everything, "show", lambda config: called.append(("view", config.source, config.scene)))
+    monkeypatch.setattr(
+        everything, "show", lambda config, source, scene: called.append(("view", source.path, scene.name))
+    )
     return called
 
 
@@ -128,4 +130,4 @@ def test_no_photos(tmp_path, capsys):
 def test_the_viewer_is_opened_on_request(captures, later, tmp_path):
     scenes.write_transforms(scene(), tmp_path / "place")
     assert main(["run", str(tmp_path / "place"), "--out", str(tmp_path / "all"), "--view"]) == 0
-    assert later[-1] == ("view", tmp_path / "all/run", tmp_path / "place")
+    assert later[-1] == ("view", tmp_path / "all/run", "place")

@@ -1,0 +1,217 @@
+"""Take a trained scene elsewhere: `dofnerf export`.
+
+Each kind of export is a file of this folder, found by itself: a subclass of `Kind`, registered, whose name is its flag. A
+plug-in adds one in the same way.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, make_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+
+import tyro
+
+from dofnerf.files.guard import read_json
+from dofnerf.files.outputs import check_file, check_folder
+from dofnerf.files.progress import Progress
+from dofnerf.scenes import Viewpoint
+from dofnerf.studio.flags import Device, LensFlags, SplatFileFlags, ViewpointFlags, check_within
+from dofnerf.studio.source import Source, is_splat_file, open_source
+
+if TYPE_CHECKING:
+    from dofnerf.studio.shoot import LayeredPicture
+
+MOST_LAYERS = 16  # that a page's shader takes
+MARK = "dofnerf export"
+
+KINDS: dict[str, Kind] = {}  # in the order of their flags
+_Type = TypeVar("_Type", bound="type[Kind]")
+
+
+def register(kind: _Type) -> _Type:
+    """Make a kind of export known by its `name`, which becomes a flag."""
+    KINDS[kind.name] = kind()
+    return kind
+
+
+class Kind(ABC):
+    """A kind of export, `dofnerf export RUN --name`. `about` is the help of its flag.
+
+    `per_view`: it is made for each chosen view, else once. `suffixes`: those of a single file that --out may name.
+    `of_files`: it can be made of a .ply, too.
+    """
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+    per_view: ClassVar[bool] = False
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    of_files: ClassVar[bool] = True
+
+    @abstractmethod
+    def target(self, job: Job, view: Viewpoint | None) -> Path:
+        """Where it goes: a file, or a folder; `view` is None unless it is made per view."""
+
+    def steps(self, job: Job) -> int:
+        """How many parts, for the progress bar; `write` calls `job.tick` after each but the last."""
+        return 1
+
+    def check(self, job: Job, view: Viewpoint | None) -> None:  # noqa: B027
+        """Refuse what cannot be written, before anything is."""
+
+    @abstractmethod
+    def write(self, job: Job, view: Viewpoint | None) -> str:
+        """Write it to its target; returns what it is in words."""
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """Take a trained run elsewhere: as a page that anybody can refocus, as layers, as points, or as cameras and sharp
+    pictures.
+
+    For example:
+      dofnerf export runs/mine --html --view 3 --width 1008 --out photo.html   (click in it to focus)
+      dofnerf export runs/mine --rgbd --view 3             colour and depth, layer by layer
+      dofnerf export runs/mine --ply                       splats (of a volumetric run: coloured points)
+      dofnerf export runs/mine --cameras                   a folder for nerfstudio: poses, lenses, sharp views
+    """
+
+    source: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SOURCE")]
+    """The folder of a run (dofnerf train), or a .ply of 3D Gaussians from any tool."""
+    layers: int = 4
+    """Layers of depth for --html and --rgbd, 1 to 16. Each knows what nearer ones hide; a .ply's guesses it, unless
+    --blend light is given."""
+    out: Annotated[
+        Path | None, tyro.conf.arg(metavar="FOLDER|FILE", help_behavior_hint="(default: export in the run)")
+    ] = None
+    """A folder, or, for one page or one .ply, its file. What has the same name is replaced."""
+    viewpoint: ViewpointFlags = field(default_factory=ViewpointFlags)
+    lens: LensFlags = field(default_factory=LensFlags)
+    splat_file: SplatFileFlags = field(default_factory=SplatFileFlags)
+    device: Device = "auto"
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """Those that were asked for."""
+        return [kind for name, kind in KINDS.items() if getattr(self, name.replace("-", "_"), False)]
+
+    @property
+    def single(self) -> bool:
+        """Whether --out names a file."""
+        return len(self.kinds) == 1 and _is_file(self.out, self.kinds[0].suffixes)
+
+    def check(self) -> None:
+        """Refuse what could not work, before anything is loaded."""
+        for_file = is_splat_file(self.source)
+        if not self.kinds:
+            raise ValueError(f"say what to export: one or more of {', '.join(f'--{name}' for name in KINDS)}")
+        for kind in self.kinds if for_file else ():
+            if not kind.of_files:
+                others = " or ".join(f"--{name}" for name, other in KINDS.items() if other.of_files)
+                raise ValueError(
+                    f"--{kind.name}: {self.source} is a .ply already, without photos; give {others}, or a run"
+                )
+        self.viewpoint.check(for_file)
+        self.splat_file.check(for_file)
+        self.lens.check(shows_f_numbers=True)
+        check_within("--layers", self.layers, 1, MOST_LAYERS)
+        if self.out is None:
+            return
+        if self.single:
+            check_file("--out", self.out, self.kinds[0].suffixes)
+        elif self.out.suffix.lower() in (".json", *(suffix for kind in KINDS.values() for suffix in kind.suffixes)):
+            raise ValueError(f"--out {self.out}: {' and '.join(f'--{kind.name}' for kind in self.kinds)} need a folder")
+        else:
+            check_folder("--out", self.out)
+
+
+def export_config(arguments: Sequence[str] = ()) -> type[ExportConfig]:
+    """The config with a flag for each kind that is known."""
+    flags = [(name.replace("-", "_"), _flag(kind), False) for name, kind in KINDS.items()]
+    everyday = (
+        *(name for name, _, _ in flags),
+        "view",
+        "width",
+        "layers",
+        "aperture",
+        "fstop",
+        "focus_at",
+        "blades",
+        "out",
+    )
+    namespace = {
+        "__doc__": ExportConfig.__doc__,
+        "EVERYDAY": everyday,
+        "__annotations__": {"EVERYDAY": ClassVar[tuple]},
+    }
+    return make_dataclass("ExportConfig", flags, bases=(ExportConfig,), namespace=namespace, frozen=True)
+
+
+class Job:
+    """What is exported: the `source`, the chosen `views`, and the folder or file `out`."""
+
+    def __init__(self, config: ExportConfig, source: Source, tick: Callable[[], None] = lambda: None) -> None:
+        from dofnerf.studio.viewpoints import viewpoints
+
+        self.config, self.source, self.tick = config, source, tick
+        self.out = config.out or source.folder / "export"
+        self.views: list[Viewpoint] = []
+        if any(kind.per_view for kind in config.kinds):
+            flags = config.viewpoint
+            self.views = viewpoints(flags, source)
+            self.views = self.views if flags.view or flags.views is not None else self.views[:1]
+        self._layered: tuple[Viewpoint, LayeredPicture] | None = None
+
+    def layered(self, view: Viewpoint) -> LayeredPicture:
+        """The view in --layers; that of the last view is kept."""
+        from dofnerf.studio.shoot import layered_picture
+
+        if self._layered is None or self._layered[0] is not view:
+            self._layered = view, layered_picture(self.source, view.camera, self.config.layers)
+        return self._layered[1]
+
+
+def run(config: ExportConfig, source: Source | None = None) -> list[Path]:
+    """Export as the config says, with a line about each file; returns what was written: files, and folders. A `source`
+    that is open already need not be read again."""
+    config.check()
+    job = Job(config, source or open_source(config.source, config.splat_file, config.device))
+    work: list[tuple[Kind, Viewpoint | None]]
+    work = [(kind, view) for view in job.views for kind in config.kinds if kind.per_view]
+    work += [(kind, None) for kind in config.kinds if not kind.per_view]
+    if config.single and len(work) > 1:
+        raise ValueError(f"--out {job.out}: {len(work)} pages do not fit into one file; give one --view, or a folder")
+    print(f"scene    {job.source.words}", flush=True)
+    for kind, view in work:
+        kind.check(job, view)
+    written = []
+    with Progress("export", sum(kind.steps(job) for kind, _ in work)) as bar:
+        job.tick = bar.advance
+        for kind, view in work:
+            words, path = kind.write(job, view), kind.target(job, view)
+            bar.advance()
+            written.append(path)
+            print(f"wrote    {path}  ({words})", flush=True)
+    return written
+
+
+def check_ours(list_: Path) -> None:
+    """Refuse to write where a list (JSON) lies that we did not write."""
+    if list_.exists() and read_json(list_).get("made_by") != MARK:
+        raise ValueError(f"{list_}: is there, and was not made by dofnerf export; give another --out")
+
+
+def _flag(kind: Kind) -> Any:
+    return Annotated[bool, tyro.conf.arg(help=kind.about)]
+
+
+def _is_file(out: Path | None, suffixes: Sequence[str]) -> bool:
+    return out is not None and out.suffix.lower() in suffixes and not out.is_dir()
+
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

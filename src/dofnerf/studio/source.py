@@ -1,0 +1,110 @@
+"""The source of pictures: a trained run, or the splats of any .ply file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dofnerf.scenes import Drawing, Splats, Viewpoint, read_cameras, read_drawing, read_splats
+from dofnerf.studio.flags import LIGHT, SplatFileFlags, vector
+
+if TYPE_CHECKING:
+    from dofnerf.models import Model
+    from dofnerf.optics import Lens
+    from dofnerf.optics.light import Curve
+    from dofnerf.train import Run
+
+_UP = (0.0, -1.0, 0.0)  # in 3D Gaussian Splatting
+
+
+@dataclass(frozen=True)
+class Source:
+    """`model` shows views. A run has `views` (those of its photos) and `learned`, the lens of each training photo by
+    name, at `size` (width, height); a file has `splats`. `light` is the curve between display values and light.
+
+    `flat`: its quick blur is made from the sharp picture and its depth. Splats that mix as display values would look
+    another way if they were blurred as light, even in focus: 21 dB against the exact lens, where this reaches 35."""
+
+    path: Path
+    model: Model
+    words: str
+    light: Curve = LIGHT
+    views: tuple[Viewpoint, ...] = ()
+    learned: Mapping[str, Lens] = field(default_factory=dict)
+    size: tuple[int, int] | None = None
+    splats: Splats | None = None
+    flat: bool = False
+    up: tuple[float, ...] = _UP
+
+    @property
+    def folder(self) -> Path:
+        """That of the run, or in which the file is."""
+        return self.path if self.path.is_dir() else self.path.parent
+
+    @property
+    def cut(self) -> Curve | None:
+        """The light in which layers are cut out of the sharp picture, where that is how blur is made."""
+        return self.light if self.flat else None
+
+
+def is_splat_file(path: Path) -> bool:
+    """Whether the source is a .ply rather than a run; refuses what is neither."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such run or .ply file")
+    if path.is_file() and path.suffix.lower() not in (".ply", ".safetensors"):
+        raise ValueError(f"{path}: neither the folder of a run nor a .ply file of splats")
+    return path.is_file() and path.suffix.lower() == ".ply"
+
+
+def open_source(path: Path, flags: SplatFileFlags | None = None, device: str = "auto") -> Source:
+    """The run or .ply at a path, on its device."""
+    from dofnerf.train import Run
+    from dofnerf.train.checkpoint import FILE
+    from dofnerf.train.trainer import choose_device
+
+    where = str(choose_device(device))
+    if is_splat_file(path):
+        return open_file(path, flags or SplatFileFlags(), where)
+    if path.is_dir() and not (path / FILE).is_file():
+        raise ValueError(f"{path}: not a run, for it has no {FILE}; make one by `dofnerf train SCENE --out FOLDER`")
+    return source_of(Run.load(path, where), path)
+
+
+def open_file(path: Path, flags: SplatFileFlags, device: str) -> Source:
+    """The splats of a .ply."""
+    splats = read_splats(path)
+    import torch
+
+    from dofnerf.models.splat.model import SplatModel
+    from dofnerf.models.splat.raster import Gaussians, Style
+
+    arrays = splats.means, splats.log_scales, splats.rotations, splats.opacities, splats.harmonics
+    gaussians = Gaussians(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
+    drawing = read_drawing(path) or Drawing("display", (0.0, 0.0, 0.0), _UP)
+    style = Style(light=LIGHT if (flags.blend or drawing.blend) == "light" else 1.0, antialiased=flags.antialiased)
+    behind = drawing.background if flags.background is None else vector("--background", flags.background)
+    model = SplatModel(gaussians, style, torch.tensor(behind, dtype=torch.float32)).to(device)
+    words = f"{path}, {len(splats):,} splats, harmonics of degree {splats.degree}"
+    return Source(path, model, words, splats=splats, flat=style.light == 1, up=drawing.up)
+
+
+def source_of(run: Run, path: Path) -> Source:
+    """A trained run, of any field; `path` is what it is called."""
+    from dofnerf.optics import Lens
+    from dofnerf.optics.lens import inverse
+    from dofnerf.train.folder import CAMERAS
+
+    setting = run.setting
+    learned = {}
+    if run.has_lens:
+        pairs = zip(run.lens.aperture.tolist(), run.lens.focus_disparity.tolist(), strict=True)
+        learned = dict(zip(setting.photos, (Lens(wide, inverse(focus)) for wide, focus in pairs), strict=True))
+    assert run.folder is not None
+    cameras = run.folder / CAMERAS
+    views = read_cameras(cameras) if cameras.is_file() else []
+    words = f"{path}, {run.config.field}, {run.learner.standing.step} steps, trained on {setting.scene}"
+    return Source(path, run.model, words, run.config.lens.light, tuple(views), learned, setting.size)
