@@ -18,9 +18,9 @@ import numpy as np
 
 from dofnerf import scenes
 from dofnerf.camera import Camera
+from dofnerf.evaluate.charts import lens_plot, photo_lenses
 from dofnerf.evaluate.comparison import ZOOM, Box, zoomed
 from dofnerf.evaluate.metrics import psnr
-from dofnerf.evaluate.charts import lens_plot, photo_lenses
 from dofnerf.evaluate.scores import LensError, held_out_psnr, lens_error, sharp_view
 from dofnerf.files import atomic, contact_sheet, write_image, write_video
 from dofnerf.files.outputs import check_folder
