@@ -33,7 +33,7 @@ from dofnerf.models.splat.training import SplatMethod
 from dofnerf.optics import DISC, Disc, to_display
 from dofnerf.scenes import Scene
 from dofnerf.studio.shoot import exact
-from dofnerf.train import TrainConfig, preset, sharp_oracle, shortened, train, trainer
+from dofnerf.train import TrainConfig, on_sharp_photos, preset, shortened, train, trainer
 
 VIEWS = 128
 
@@ -81,28 +81,25 @@ def main() -> None:
     given = parser.parse_args()
     scene = validation(scenes.demo())
     parts = shortened(preset("fast", "splat"), given.steps)
-    whole = replace(
-        parts,
-        steps=replace(parts.steps, lens_steps=parts.steps.lens_steps + parts.steps.lens_ray_steps, lens_ray_steps=0),
-    )
-    reference = train(scene, sharp_oracle(parts)).model
+    own = parts.method
+    longer = {"lens_steps": own.lens_steps + own.sub_aperture_steps, "sub_aperture_steps": 0}
+    whole = parts.changed({"method": longer})
+    reference = train(scene, on_sharp_photos(parts)).model
     assert isinstance(reference, SplatModel)
     truth = {i: reference.view(scene.camera(i)).image.clamp(0, 1).numpy() for i in scene.test}
     real = {i: scene.sharp(i) for i in scene.test}
-    print(
-        f"{scene.describe()}; {parts.steps}; reference {compared(reference, real, scene):.2f} dB from the real sharp photos"
-    )
+    print(f"{scene.describe()}; {own}; reference {compared(reference, real, scene):.2f} dB from the real sharp photos")
     print("\n| the photos' lens | training's lens | PSNR |\n|---|---|---|")
     for kind, name, config in (
         ("per Gaussian", "per Gaussian", whole),
         ("Gaussian", "per Gaussian", whole),
         ("round", "per Gaussian", whole),
-        ("round", f"at last {parts.steps.lens_points} sub-apertures", parts),
+        ("round", f"at last {own.sub_apertures} sub-apertures", parts),
     ):
         model = trained_on(rendered(reference, scene, kind), scene, config)
         print(f"| {kind} | {name} | {compared(model, truth, scene):.2f} |", flush=True)
     with mock.patch.object(SplatMethod, "begin", lambda *_: reference):
-        model = train(scene, replace(parts, steps=replace(parts.steps, pinhole_steps=0))).model
+        model = train(scene, parts.changed({"method": {"pinhole_steps": 0}})).model
     print(f"\nfrom the reference's splats, on the real photos: {compared(model, real, scene):.2f} dB")  # type: ignore[arg-type]
 
 

@@ -32,9 +32,9 @@ def main() -> None:
     given = parser.parse_args()
     scene = validation(scenes.load(given.scene) if given.scene else scenes.demo())
     config = shortened(preset("fast", given.field), given.steps)
-    print(f"{scene.describe()}; {given.field}, {config.steps}")
+    print(f"{scene.describe()}; {given.field}, {config.method}")
     print("\n| choice | PSNR | aperture | focus | seconds |\n|---|---|---|---|---|")
-    for name, changes in choices_of(given.field, config.steps).items():
+    for name, changes in choices_of(given.field, config.method).items():
         if given.only in name:
             begun = time.process_time()
             run = train(scene, changed(config, changes))

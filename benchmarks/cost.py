@@ -23,7 +23,7 @@ from dofnerf.lab.bench.step_cost import ROUNDS, begun, patch_of, step_times
 from dofnerf.models.data import training_data
 from dofnerf.scenes import Scene
 from dofnerf.train import preset
-from dofnerf.train.loop import find_lens
+from dofnerf.train.loop import find_lens, steps_of
 
 WANTED = {"hash": 1.15, "nerf": 1.04, "dsnerf": 1.04}
 
@@ -37,7 +37,7 @@ def measure(scene: Scene, field: str, patch: int, rounds: int) -> float:
     print(f"{line} (wanted ≤ {WANTED[field]:.2f}), {rounds} rounds", flush=True)
     if field == "hash":
         start = time.process_time()
-        find_lens(learner, training_data(scene, "given", learner.device), coarse=True)
+        find_lens(learner, steps_of(learner, training_data(scene, "given", learner.device)), True)
         search = time.process_time() - start
         print(
             f"        one search for the lens of {len(scene.train)} photos: {search:.1f} s, {search / plain:.0f} pinhole steps"

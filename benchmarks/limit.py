@@ -35,12 +35,12 @@ from dofnerf import scenes
 from dofnerf.camera import Camera
 from dofnerf.evaluate.scores import held_out_psnr, sharp_view
 from dofnerf.models import method
+from dofnerf.models.losses import detail_loss, sparse_gradient_prior
 from dofnerf.models.splat.model import begin_splats
-from dofnerf.models.splat.training import SplatConfig, price_of_edges
 from dofnerf.optics import Lens, to_display, to_linear
 from dofnerf.optics.lens import coc_radius_from_disparity
 from dofnerf.scenes import Scene
-from dofnerf.train import KeepConfig, Run, train
+from dofnerf.train import KeepConfig, Run, preset, train
 
 STEP = 0.5  # pixels of blur radius: views are taken apart by the least blur that any photo has there
 WINDOW, APART = 32, 16  # pixels
@@ -113,12 +113,10 @@ def learn_flat(
     """What Gaussians in a plane make of `photos` (blur, picture, weight) of a picture, after each quarter of the
     steps."""
     height, width = truth.shape[:2]
-    config = method("splat").preset("fast")
-    assert isinstance(config.field_config, SplatConfig)
-    own = replace(config.field_config, degree=0)
-    config = replace(
-        config, field_config=own, steps=replace(config.steps, pinhole_steps=steps, lens_steps=0, lens_ray_steps=0)
-    )
+    config = preset("fast", "splat")
+    counts = dict.fromkeys(config.method.STAGES.values(), 0) | {"pinhole_steps": steps}
+    config = config.changed({"method": {"degree": 0, **counts}})
+    own = config.method
     count = own.count((height, width))
     camera = Camera(np.eye(3, 4), width, width, width / 2, height / 2, width, height)
     torch.manual_seed(seed)
@@ -128,7 +126,7 @@ def learn_flat(
     column, row = pixels.long().unbind(-1)
     sharpest = max(photos, key=lambda photo: float(photo[0].left.square().sum()))[1].clamp(0, 1)
     size = torch.full((count,), math.sqrt(height * width / count) / width)
-    model = begin_splats(points, sharpest[row.clamp(max=height - 1), column.clamp(max=width - 1)], size, 0, GAMMA, 1)
+    model = begin_splats(points, sharpest[row.clamp(max=height - 1), column.clamp(max=width - 1)], size, 0, GAMMA)
     groups = method("splat").groups(model, config)
     adam = torch.optim.Adam([{"params": group.parameters, "betas": group.betas} for group in groups], eps=1e-15)
     results = []
@@ -138,9 +136,9 @@ def learn_flat(
             values["lr"] = group.rate(step)
         picture = model.picture(camera, degree=0).image
         off = blur(picture) - photo
-        error = off.square().mean() + own.detail * (off.diff(dim=0).square().mean() + off.diff(dim=1).square().mean())
+        error = off.square().mean() + own.detail * detail_loss(off)
         adam.zero_grad()
-        (weight * error + edges * price_of_edges(picture)).backward()
+        (weight * error + edges * sparse_gradient_prior(picture)).backward()
         adam.step()
         if (step + 1) % (steps // 4) == 0:
             results.append(model.picture(camera, degree=0).image.detach().clamp(0, 1))

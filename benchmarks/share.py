@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import dofnerf
@@ -24,7 +25,7 @@ from dofnerf import scenes
 from dofnerf.evaluate.scores import held_out_psnr, largest_blur, lens_error
 from dofnerf.lab.bench.cell import validation
 from dofnerf.lab.bench.experiment import changed
-from dofnerf.train import KeepConfig, pinhole_twin, preset, sharp_oracle, shortened, train
+from dofnerf.train import KeepConfig, on_sharp_photos, preset, shortened, train, without_lens
 
 
 def main() -> None:
@@ -36,13 +37,7 @@ def main() -> None:
     parser.add_argument("--steps", type=float, default=1.0, help="share of the preset's steps")
     parser.add_argument("--photos", choices=["given", "sharp"], default="given")
     parser.add_argument("--lens", type=json.loads, default={}, help="changes to the lens's settings, as JSON")
-    for part, words in {
-        "stages": "the steps",
-        "rates": "the rates",
-        "sampling": "the samples",
-        "field-config": "the field",
-    }.items():
-        parser.add_argument(f"--{part}", type=json.loads, default={}, help=f"changes to {words}, as JSON, for all runs")
+    parser.add_argument("--method", type=json.loads, default={}, help="changes to the method's settings, as JSON")
     parser.add_argument("--only", choices=["pinhole", "ours", "oracle"], nargs="+")
     parser.add_argument(
         "--validation", action="store_true", help="hold out training photos, not the scene's held-out views"
@@ -53,24 +48,22 @@ def main() -> None:
     scene = scenes.load(given.scene, width=given.width) if given.scene else scenes.demo(width=given.width)
     scene = validation(scene) if given.validation else scene
     config = shortened(preset(given.preset, given.field), given.steps)
-    stages = {"photos": given.photos, **given.stages}
-    changes = {"steps": stages, "rates": given.rates, "sampling": given.sampling, "field_config": given.field_config}
-    config = changed(config, changes)
+    config = replace(changed(config, {"method": given.method}), photos=given.photos)
     configs = {
-        "pinhole": pinhole_twin(config),
+        "pinhole": without_lens(config),
         "ours": changed(config, {"lens": given.lens}),
-        "oracle": sharp_oracle(config),
+        "oracle": on_sharp_photos(config),
     }
     if given.photos == "sharp":
         del configs["oracle"]
-    print(f"dofnerf {dofnerf.__version__}; {scene.describe()}; {given.field}, {config.steps}")
+    print(f"dofnerf {dofnerf.__version__}; {scene.describe()}; {given.field}, {config.method}")
     found = {}
     for name, one in configs.items():
         if name not in (given.only or configs):
             continue
         run = train(scene, one, out=given.out / name, resume=True, keep=KeepConfig(preview_minutes=0))
         found[name] = held_out_psnr(run, scene)
-        print(f"{name:8}  PSNR {found[name]:.2f}  {run.learner.standing.seconds:.0f} s", flush=True)
+        print(f"{name:8}  PSNR {found[name]:.2f}  {run.learner.progress.seconds:.0f} s", flush=True)
         if run.has_lens and given.photos == "sharp":
             blur = sorted(largest_blur(run, scene))
             print(

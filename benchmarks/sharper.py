@@ -23,7 +23,6 @@ from scipy.ndimage import uniform_filter
 
 from dofnerf import scenes
 from dofnerf.evaluate.metrics import psnr
-from dofnerf.evaluate.scores import learned_lenses
 from dofnerf.files import write_image
 from dofnerf.train import Run
 
@@ -61,7 +60,7 @@ def main() -> None:
     run, scene = Run.load(given.run), scenes.load(given.scene, width=given.width)
     print("| photo | blurred | detail there | in focus | detail there | as shot |\n|---|---|---|---|---|---|")
     gains, rows = [], {}
-    for number, (i, lens) in enumerate(zip(scene.train, learned_lenses(run), strict=True)):
+    for number, (i, lens) in enumerate(zip(scene.train, run.lenses, strict=True)):
         camera, photo = scene.camera(i), scene.photo(i)
         view = run.render(camera)
         sharp = view.image.clamp(0, 1).numpy()

@@ -53,7 +53,7 @@ def steps_of_run(path: Path, rounds: int) -> None:
     def step(stage: str) -> None:
         learner.update(steps(stage, learner.generator))  # type: ignore[arg-type]
 
-    stages = {"pinhole": "pinhole", "lens": "patches", f"{run.config.steps.lens_points} sub-apertures": "lens rays"}
+    stages = {"pinhole": "pinhole", "lens": "lens", f"{run.config.method.sub_apertures} sub-apertures": "sub-apertures"}
     times: dict[str, list[float]] = {name: [] for name in (*stages, "nerf")}
     for turn in range(rounds + 1):
         for name, stage in stages.items():
@@ -103,10 +103,9 @@ def main() -> None:
         steps_of_run(given.run, given.rounds)
     if given.photos:
         config = preset(given.preset)
-        third = replace(config.steps, pinhole_steps=given.steps, lens_steps=given.steps, lens_ray_steps=given.steps)
-        quick = replace(config.lens, search=False)  # which takes long, and holds small pictures only
-        field = replace(config.field_config, splats=given.splats)  # type: ignore[type-var]
-        train(enlarged(given.photos, *given.size), replace(config, steps=third, lens=quick, field_config=field))
+        own = dict.fromkeys(config.method.STAGES.values(), given.steps) | {"splats": given.splats}
+        # The search takes long, and holds small pictures only.
+        train(enlarged(given.photos, *given.size), config.changed({"method": own, "lens": {"search": False}}))
         held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         what = f"{given.photos} photos, {given.size[0]}×{given.size[1]}, {given.splats} Gaussians, {given.preset}"
         print(f"{what}: at most {held:.2f} GB")

@@ -89,10 +89,10 @@ def trained(small_folder, tmp_path_factory) -> Path:
     from tiny_world import config
 
     from dofnerf import scenes
-    from dofnerf.train import KeepConfig, pinhole_twin, train
+    from dofnerf.train import KeepConfig, train, without_lens
 
     small, keep = scenes.load(small_folder), KeepConfig(log_steps=4)
     made = config((10, 10, 0))
     train(small, made, out=out / "ours", keep=keep)
-    train(small, pinhole_twin(made), out=out / "pinhole", keep=keep)
+    train(small, without_lens(made), out=out / "pinhole", keep=keep)
     return out

@@ -176,6 +176,8 @@ def _leaves(config: type) -> list[str]:
         inner = field.default_factory
         if inner is not dataclasses.MISSING and dataclasses.is_dataclass(inner):
             names += _leaves(inner)
-        elif field.default is not dataclasses.MISSING and "Positional" not in str(field.type):
+        elif dataclasses.is_dataclass(field.default):
+            names += _leaves(type(field.default))
+        elif field.type != "Any" and field.default is not dataclasses.MISSING and "Positional" not in str(field.type):
             names.append(field.name)
     return names

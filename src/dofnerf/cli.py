@@ -58,9 +58,7 @@ VERBS = {
     "info": Verb("Say what a scene is; on request, draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
     "run": Verb("Photos in; scene, lens, report and page out.", "dofnerf.studio.run", "RunConfig"),
     "capture": Verb("A folder of photos in, a scene with poses out.", "dofnerf.capture.pipeline", "CaptureConfig"),
-    "train": Verb(
-        "Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "TrainCommandConfig"
-    ),
+    "train": Verb("Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "command_for"),
     "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig"),
     "view": Verb("A run in the browser: orbit, click to focus, turn the lens.", "dofnerf.studio.view", "ViewConfig"),
     "export": Verb("A page to refocus, layers, points or cameras of a run.", "dofnerf.studio.export", "export_config"),
@@ -117,7 +115,7 @@ def parse(arguments: list[str]) -> tuple[Any, Callable[[Any], Any]]:
                 print(short_help(name, config))
                 raise SystemExit(0)
             flags = ["--help"] if "--help-all" in flags else flags
-            return tyro.cli(config, prog=f"dofnerf {name}", args=flags, config=FLAGS), run
+            return tyro.cli(config, prog=f"dofnerf {name}", args=flags, config=getattr(config, "FLAGS", FLAGS)), run
     # No verb: tyro explains which there are. Their flags are not needed for that, so nothing is imported.
     group = f"{arguments[0]} " if arguments else ""
     members = {name.removeprefix(group): verb for name, verb in VERBS.items() if group and name.startswith(group)}

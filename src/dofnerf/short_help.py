@@ -33,7 +33,7 @@ def short_help(name: str, config: Any) -> str:
         lines += [f"  {' ' * column}{line}" for line in rest]
     if examples:
         lines += ["", "For example:", *examples.strip("\n").splitlines()]
-    return "\n".join([*lines, "", f"All {len(found) - len(positional)} flags: dofnerf {name} --help-all"])
+    return "\n".join([*lines, "", f"All flags: dofnerf {name} --help-all"])
 
 
 def _flags(config: Any) -> Iterator[tuple[str, str, str]]:

@@ -13,8 +13,7 @@ from small_photos import COUNT, FOCAL, HEIGHT, WIDTH, place
 from dofnerf import scenes
 from dofnerf.capture import capture, mapping
 from dofnerf.cli import main
-from dofnerf.models.data import aperture_groups, exif_apertures, f_numbers
-from dofnerf.models.setting import Setting
+from dofnerf.models.data import Setting, aperture_groups, exif_apertures, f_numbers
 from oracles.poses import align
 from painted import BOARD, WALL
 
@@ -80,11 +79,11 @@ def test_exif_reaches_the_lens(captured):
 
 def test_a_lens_starts_where_exif_says(captured):
     from dofnerf.train import preset
-    from dofnerf.train.learner import starting_lens
+    from dofnerf.train.photos.lens import PhotoLens
 
     config = preset("fast").lens
-    setting = Setting.of(captured.scene, preset("fast"))
-    start = starting_lens(setting, config).aperture.tolist()
+    setting = Setting.of(captured.scene)
+    start = PhotoLens.make(config, setting).aperture.tolist()
     widest = 0.9 * config.max_radius / (setting.disparities[1] - setting.disparities[0])
     np.testing.assert_allclose(start, np.minimum(exif_apertures(captured.scene), widest), rtol=1e-3)
 

@@ -11,9 +11,8 @@ from looks import sharpness
 from tiny_world import InMemory, config
 
 from dofnerf.camera import Camera
-from dofnerf.models.setting import Setting
+from dofnerf.models.data import Setting
 from dofnerf.models.splat.model import SplatModel, begin_splats
-from dofnerf.models.splat.training import SplatConfig
 from dofnerf.scenes import Frame, Scene, Splats, Viewpoint, write_cameras, write_splats
 from dofnerf.train import checkpoint, preset
 from dofnerf.train.folder import CAMERAS
@@ -34,7 +33,7 @@ def card_and_wall(light: float = 2.2) -> SplatModel:
         parts.append((points, np.full(len(pixels), 1.6 * depth / FOCAL)))
     points, sizes = (torch.from_numpy(np.concatenate(part)).float() for part in zip(*parts, strict=True))
     colours = torch.from_numpy(rng.uniform(0.1, 0.9, (len(points), 3))).float()
-    model = begin_splats(points, colours, sizes, 0, light, 4)
+    model = begin_splats(points, colours, sizes, 0, light)
     with torch.no_grad():
         model.opacity_logits.fill_(4.0)
         model.background.copy_(torch.tensor([0.3, 0.4, 0.5]))
@@ -50,16 +49,16 @@ def write_run(folder, field: str = "splat", cameras: bool = True, lens: bool = T
     """A run of five views, the fourth held out, all seen by CAMERA moved a little; returns its splats."""
     views = [replace(CAMERA, camera_to_world=CAMERA.camera_to_world + 0.02 * i * np.eye(3, 4, 3)) for i in range(5)]
     if field == "splat":
-        made = replace(preset("fast", "splat"), field_config=SplatConfig(splats=10, degree=0))
+        made = preset("fast", "splat").changed({"method": {"splats": 10, "degree": 0}})
         model = card_and_wall()
     else:
         made, model = config(field=field), None
     frames = tuple(
         Frame(f"view-{i}", camera.resized(24, 18), InMemory(np.zeros((18, 24, 3)))) for i, camera in enumerate(views)
     )
-    setting = Setting.of(Scene("small", "test", frames, 1.6, 7.5, (0, 1, 2, 4), (3,)), made)
+    setting = Setting.of(Scene("small", "test", frames, 1.6, 7.5, (0, 1, 2, 4), (3,)))
     learner = Learner.like(made, setting, {}) if model is None else Learner(made, setting, model)
-    learner.standing.step = made.steps.total if lens else 1
+    learner.progress.step = made.method.total if lens else 1
     folder.mkdir()
     checkpoint.write(folder / checkpoint.FILE, checkpoint.pack(learner))
     if cameras:

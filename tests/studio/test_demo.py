@@ -132,6 +132,6 @@ def test_the_zoomed_crop_shows_what_the_frame_encloses():
 
 def test_compile_only_leaves_nothing_behind(monkeypatch, small, tmp_path):
     monkeypatch.setattr(scenes, "demo", lambda width: small)
-    monkeypatch.setattr(demo, "WARM_STEPS", (2, 2, 2))
+    monkeypatch.setattr(demo, "WARM_STEPS", {"pinhole_steps": 2, "lens_steps": 2, "sub_aperture_steps": 2})
     assert main(["demo", "--compile-only", "--out", str(tmp_path / "none")]) == 0
     assert not (tmp_path / "none").exists()

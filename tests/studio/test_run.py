@@ -53,7 +53,7 @@ def test_stages_run_once_and_in_order(captures, later, tmp_path, capsys):
     captured = capsys.readouterr()
     stages = [line for line in captured.out.splitlines() if line.startswith("stage")]
     assert [line.split(": ")[1].split(" (")[0] for line in stages] == ["capture", "train", "report", "page"]
-    assert captures == [photos] and Run.load(out / "run").learner.standing.step == 4
+    assert captures == [photos] and Run.load(out / "run").learner.progress.step == 4
     assert later == [("report", out / "run"), ("page", out / "run", True)]
     assert "dofnerf: page: no page today; the trained run is there all the same" in captured.err
     assert f"next     dofnerf view {out / 'run'}" in captured.out

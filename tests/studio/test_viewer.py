@@ -250,7 +250,7 @@ def test_the_demo_is_a_run_that_is_there_or_is_trained_now(tmp_path, monkeypatch
     )
     assert demo_run() == VIEW_RUN
     (scene, training, options), *more = asked
-    assert not more and scene.name == "demo_scene" and 100 < training.steps.total < 1000
+    assert not more and scene.name == "demo_scene" and 100 < training.method.total < 1000
     assert options["out"] == VIEW_RUN and options["resume"]
     DEMO_RUN.mkdir(parents=True)
     (DEMO_RUN / "checkpoint.safetensors").write_bytes(b"")

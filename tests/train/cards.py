@@ -12,17 +12,19 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from dofnerf.models import PLAIN, Group, Method, Model, Outcome, Steps, View
+from dofnerf.models import PLAIN, Group, Method, MethodConfig, Model, Outcome, Preset, Steps, View
 from dofnerf.models.volume.rays import camera_rays
 from dofnerf.optics import Lens, scatter
-from dofnerf.train import LensLearningConfig, RatesConfig, StepsConfig, TrainConfig
 
 GROWS_AFTER = 5  # steps
 
 
 @dataclass(frozen=True)
-class CardsConfig:
+class CardsConfig(MethodConfig):
     side: int = 12
+    """Cells along a side of a card."""
+    rate: float = 0.03
+    """Learning rate."""
 
 
 class Cards(Model):
@@ -65,12 +67,13 @@ class CardSteps(Steps):
     def __call__(self, stage, generator):
         number = int(torch.randint(len(self.data.photos), (), generator=generator))
         seen = self.model.draw(self.data.cameras[number])
-        image, photos = seen.image, None
+        image, photo, through_lens = seen.image, torch.tensor([number]), None
         if stage != "pinhole":
             image = put(seen, Lens(self.lens.aperture[number], focus_disparity=self.lens.focus_disparity[number]))
-            photos = torch.tensor([number])
-        error = (image - self.data.photos[number]).square().mean()
-        return Outcome(error, error.detach(), image[..., 0].numel(), photos)
+            through_lens = photo
+        image, target = self.quantities.develop(image, number), self.data.photos[number]
+        error = (image - target).square().mean()
+        return Outcome(error, error.detach(), image[..., 0].numel(), photo, through_lens, image, target)
 
     def after(self, step, generator, adam):
         if step + 1 != GROWS_AFTER:
@@ -88,18 +91,15 @@ class CardSteps(Steps):
 
 
 class CardMethod(Method):
-    name, config = "cards", CardsConfig
+    name, family, steps, rate_flags = "cards", "cards", CardSteps, "--rate"
 
     def preset(self, name):
-        steps = StepsConfig(4 if name == "fast" else 40, 6, 0)
-        lens = LensLearningConfig(search_width=12, refits=(), max_radius=8.0, in_focus=0.0)
-        return TrainConfig(
-            self.name, name, steps=steps, lens=lens, rates=RatesConfig(warmup=2), field_config=CardsConfig()
-        )
+        lens = {"search_width": 12, "refits": (), "max_radius": 8.0}
+        return Preset(CardsConfig(4 if name == "fast" else 40, 6), {"lens": lens})
 
     def begin(self, config, setting, scene, data):
         camera = data.cameras[0]
-        cards = Cards(1, config.field_config.side, 0.6 * camera.width / camera.fx)
+        cards = Cards(1, config.method.side, 0.6 * camera.width / camera.fx)
         cards.notes = ("one card at the far end",)
         cards.disparity[:] = 1 / scene.far
         with torch.no_grad():
@@ -107,13 +107,10 @@ class CardMethod(Method):
         return cards
 
     def like(self, config, setting, shapes):
-        return Cards(shapes["disparity"][0], config.field_config.side)
-
-    def steps(self, data, model, lens, config, workers):
-        return CardSteps(data, model, lens, config, workers)
+        return Cards(shapes["disparity"][0], config.method.side)
 
     def groups(self, model, config):
         return [
-            Group("colour", [model.colour], lambda step: config.rates.rate_at(step, config.steps.total) * 10),
+            Group("colour", [model.colour], lambda step: 10 * config.method.rate * 0.1 ** (step / config.method.total)),
             Group("cover", [model.cover], lambda step: 0.05, betas=(0.9, 0.999)),
         ]

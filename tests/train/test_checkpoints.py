@@ -34,14 +34,14 @@ def half(self, data):
     os.kill(os.getpid(), signal.SIGKILL)
 def stop(self, learner, outcome):
     watch(self, learner, outcome)
-    if learner.standing.step == at:
+    if learner.progress.step == at:
         if how == "in a write":
             Path.write_bytes = half
         else:
             os.kill(os.getpid(), signal.SIGINT if how == "by Ctrl-C" else signal.SIGKILL)
 ended, world = {}, scene()
 train(world, config((1, 1, 1), search=False))  # loads the kernels, once for all that come
-watch, write, folder.RunFolder.watch = folder.RunFolder.watch, Path.write_bytes, stop
+watch, write, folder.Recorder.watch = folder.Recorder.watch, Path.write_bytes, stop
 for how, at in eval(sys.argv[1]).items():
     child = os.fork()
     if not child:
@@ -78,7 +78,7 @@ def whole(tmp_path_factory):
 def test_a_stopped_run_ends_as_if_it_had_not(stopped, whole, at, how):
     out, ended = stopped[0] / how, stopped[1]
     assert ended[how] == (130 if how == "by Ctrl-C" else -signal.SIGKILL)
-    left = Run.load(out).learner.standing.step
+    left = Run.load(out).learner.progress.step
     assert left == (at if how == "by Ctrl-C" else at - 1)
     assert bool(list(out.glob(".checkpoint-*"))) == (how == "in a write")
     run = train(scene(), config(), out=out, resume=True, keep=QUIET)
@@ -93,7 +93,7 @@ def test_the_folder_explains_itself(whole):
         "README.txt", "cameras.json", "checkpoint.safetensors", "config.json", "lens.csv", "log.txt", "previews",
     }  # fmt: skip
     words = json.loads((whole.folder / "config.json").read_text())
-    assert words["config"]["steps"]["pinhole_steps"] == 4
+    assert words["config"]["method"]["pinhole_steps"] == 4
     kept = read_cameras(whole.folder / "cameras.json")
     assert [view.name for view in kept if view.held_out] == ["view-3"] and len(kept) == 5
     with open(whole.folder / "lens.csv", encoding="utf-8") as file:
@@ -116,7 +116,7 @@ def test_resuming_a_finished_run_changes_nothing(whole):
     before = (whole.folder / "checkpoint.safetensors").read_bytes()
     run = train(scene(), config(), out=whole.folder, resume=True, keep=QUIET)
     assert (whole.folder / "checkpoint.safetensors").read_bytes() == before
-    assert run.learner.standing.step == 11
+    assert run.learner.progress.step == 11
 
 
 def test_a_folder_in_use_is_left_alone(whole, tmp_path):
@@ -146,7 +146,8 @@ def damaged(packed):
     def again(tensors, **changes):
         return safetensors.torch.save(tensors, {"dofnerf": json.dumps({**words, **changes})})
 
-    huge = {**words["config"], "field_config": {**words["config"]["field_config"], "log2_size": 24, "finest": 4096}}
+    own = words["config"]["method"]
+    huge = {**words["config"], "method": {**own, "field": {**own["field"], "log2_size": 24, "finest": 4096}}}
     yield "empty", b""
     yield "cut", packed[: len(packed) // 2]
     yield "header cut", packed[: length // 2]
@@ -155,6 +156,7 @@ def damaged(packed):
     yield "foreign", safetensors.torch.save({"x": torch.zeros(3)})
     yield "another format", again(tensors, format="dofnerf run 99")
     yield "huge", again(tensors, config=huge)
+    yield "unknown quantity", again(tensors, config={**words["config"], "quantities": {"charm": {}}})
     yield "other field", again(tensors, config={**words["config"], "field": "clay"})
     yield "unknown entry", again(tensors, config={**words["config"], "surprise": 1})
     yield "wrong type", again(tensors, config={**words["config"], "seed": "one"})
@@ -163,7 +165,7 @@ def damaged(packed):
     yield "moments missing", again({k: v for k, v in tensors.items() if not k.startswith("lens_adam")})
     yield "no moments", again({k: v for k, v in tensors.items() if not k.startswith("adam")})
     yield "wrong shape", again({**tensors, "lens.raw_focus": torch.zeros(9)})
-    yield "not a dictionary", again(tensors, standing=[1, 2])
+    yield "not a dictionary", again(tensors, progress=[1, 2])
 
 
 def test_damaged_and_foreign_files_give_one_line(whole, tmp_path, monkeypatch):
@@ -225,7 +227,7 @@ def test_nan_is_recovered_once(tmp_path, monkeypatch, capsys, on_disk):
     run = train(
         scene(), config((8, 4, 0), search=False), out=out, keep=replace(QUIET, checkpoint_minutes=1e-9), quiet=False
     )
-    assert run.learner.standing.step == 12 and run.learner.standing.recoveries == 1
+    assert run.learner.progress.step == 12 and run.learner.progress.recoveries == 1
     assert "step 6: the loss is not a number; going on from step 6 at half the rates" in capsys.readouterr().err
     assert run.learner.healthy()
 
@@ -244,13 +246,13 @@ def test_a_poisoned_field_is_noticed_before_it_is_kept(tmp_path, monkeypatch):
 
     def broken(learner, steps):
         outcome = real(learner, steps)
-        if learner.standing.step == 3 and not learner.standing.recoveries:
+        if learner.progress.step == 3 and not learner.progress.recoveries:
             next(learner.model.parameters()).data[0] = float("nan")
         return outcome
 
     monkeypatch.setattr(loop, "one_step", broken)
     run = train(scene(), config((5, 0, 0)), out=tmp_path / "run", keep=KeepConfig(checkpoint_minutes=0))
-    assert run.learner.standing.recoveries == 1 and run.learner.healthy()
+    assert run.learner.progress.recoveries == 1 and run.learner.healthy()
 
 
 def test_a_checkpoint_costs_little_time(whole):

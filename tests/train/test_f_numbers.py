@@ -12,12 +12,11 @@ from tiny_world import QUIET, config, scene
 
 from dofnerf import scenes
 from dofnerf.files import write_image
-from dofnerf.models.data import aperture_groups, f_numbers
-from dofnerf.models.setting import Setting
+from dofnerf.models.data import Setting, aperture_groups, f_numbers
 from dofnerf.scenes.exif import Exif
 from dofnerf.scenes.source import PictureFile
 from dofnerf.train import train
-from dofnerf.train.learner import starting_lens
+from dofnerf.train.photos.lens import PhotoLens
 
 F_NUMBER = 0x829D
 NAMED = (1.8, 4.0, None, 1.8, 4.0)  # photo 3 is held out
@@ -97,10 +96,10 @@ def test_the_subjects_distance_is_where_focus_starts_once_metres_are_known():
         for i, frame in enumerate(world.frames)
     )
     world = replace(world, frames=frames, metres=0.5, train=(0, 1, 2, 4), test=(3,))
-    setting = Setting.of(world, config())
+    setting = Setting.of(world)
     assert setting.focuses == (0.5 / 1.2, None, 0.5 / 4, 0.5 / 400)
     far, near = setting.disparities
-    start = starting_lens(setting, config().lens).focus_disparity.tolist()
+    start = PhotoLens.make(config().lens, setting).focus_disparity.tolist()
     assert start[0] == pytest.approx(0.5 / 1.2) and start[1] == pytest.approx((far + near) / 2, rel=1e-3)
     assert start[3] == pytest.approx(far + 0.02 * (near - far), rel=1e-3)  # kept within the scene's range
-    assert Setting.of(replace(world, metres=None), config()).focuses == ()
+    assert Setting.of(replace(world, metres=None)).focuses == ()

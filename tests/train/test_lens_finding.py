@@ -6,14 +6,19 @@ import torch
 from tiny_world import FAR, LENS, NEAR, config, scene
 
 from dofnerf.models.base import BLURS
-from dofnerf.optics import LearnedLens, scatter, to_display, to_linear
-from dofnerf.train import lens_search, loop, train
-from dofnerf.train.lens_adam import LensAdam
-from dofnerf.train.lens_search import SmallView, search_lens
+from dofnerf.optics import scatter, to_display, to_linear
+from dofnerf.train import lens_search, train
+from dofnerf.train.lens_search import LensSearch, SmallView
+from dofnerf.train.photos.lens import LensConfig, PhotoLens
+from dofnerf.train.row_adam import RowAdam
 
 
 def lens_of(count, **changes):
-    return LearnedLens(count, 1.6, 7.5, max_radius=8.0, **changes)
+    return PhotoLens(count, 1.6, 7.5, max_radius=8.0, **changes)
+
+
+def search_lens(lens, views, everywhere=True, unresolved_only=False, **changes):
+    LensSearch(lens, views, LensConfig(**changes)).run(everywhere, unresolved_only)
 
 
 def views(world, scale=1.0):
@@ -38,7 +43,7 @@ def test_search_again_nearby_does_better_or_stays():
     world = scene(6, size=(30, 36), test=())
     lens, seen = lens_of(6, aperture=7.0, focus_disparity=[1 / LENS[i % 2].focus_depth for i in range(6)]), views(world)
     before = np.abs(lens.aperture.detach().numpy() - 9).mean()
-    search_lens(lens, seen, coarse=False)
+    search_lens(lens, seen, everywhere=False)
     assert np.abs(lens.aperture.detach().numpy() - 9).mean() < before
 
 
@@ -112,15 +117,15 @@ def test_sharp_photos_get_no_lens_though_blur_helps_a_noisy_field_a_little(monke
 def test_a_photo_without_a_lens_is_looked_at_anew():
     world = scene(2, size=(30, 36), test=())
     lens = lens_of(2, aperture=0.3)
-    search_lens(lens, views(world), coarse=False)
+    search_lens(lens, views(world), everywhere=False)
     assert lens.aperture.detach().numpy() == pytest.approx(9.0, rel=0.2)
 
 
-def test_where_only_the_stuck_are_looked_at_the_others_keep_what_they_have_and_have_voted():
+def test_where_only_the_unresolved_are_looked_at_the_others_keep_what_they_have_and_have_voted():
     seen = plain_and_telling(scene(6, size=(30, 36), test=()), 6 * [9.0])
     lens = lens_of(6, aperture=[8.0, 0.02, 0.02, 8.5, 7.0, 8.0], focus_disparity=[0.4, 0.3, 0.3, 0.2, 0.4, 0.2])
     before = lens.aperture.detach().clone(), lens.focus_disparity.detach().clone()
-    search_lens(lens, seen, coarse=False, stuck=True)
+    search_lens(lens, seen, everywhere=False, unresolved_only=True)
     after, kept = (lens.aperture.detach(), lens.focus_disparity.detach()), [0, 3, 4, 5]
     assert all(torch.allclose(one[kept], other[kept], rtol=1e-4) for one, other in zip(before, after, strict=True))
     assert float(after[0][1]) == pytest.approx(8.0, rel=1e-3)  # it shows one flat colour: the median of the others
@@ -128,19 +133,19 @@ def test_where_only_the_stuck_are_looked_at_the_others_keep_what_they_have_and_h
     assert float(after[1][2]) == pytest.approx(1 / NEAR, abs=0.04)
 
 
-@pytest.mark.parametrize("refit_all, stuck, looks", [(True, False, 2), (False, False, 1), (False, True, 2)])
-def test_a_second_search_for_the_stuck_alone_is_skipped_where_none_is(monkeypatch, refit_all, stuck, looks):
+@pytest.mark.parametrize("refit_all, unresolved, looks", [(True, False, 2), (False, False, 1), (False, True, 2)])
+def test_a_second_search_for_the_unresolved_alone_is_skipped_where_none_is(monkeypatch, refit_all, unresolved, looks):
     found = []
 
-    def search(lens, *given):
-        found.append(given)
+    def search(self, everywhere, unresolved_only):
+        found.append(unresolved_only)
         with torch.no_grad():
-            lens.raw_aperture.fill_(0.0)
-            lens.raw_aperture[0] = -9.0 if stuck else 0.0
+            self.lens.raw_aperture.fill_(0.0)
+            self.lens.raw_aperture[0] = -9.0 if unresolved else 0.0
 
-    monkeypatch.setattr(loop, "search_lens", search)
+    monkeypatch.setattr(LensSearch, "run", search)
     train(scene(4, size=(20, 24), test=()), config((1, 4, 0), refits=(0.5,), refit_all=refit_all, lens_rate=1e-6))
-    assert len(found) == looks and all(given[-1] == (i == 1 and not refit_all) for i, given in enumerate(found))
+    assert len(found) == looks and all(only == (i == 1 and not refit_all) for i, only in enumerate(found))
 
 
 @pytest.mark.parametrize("which", ["aperture", "focus"])
@@ -148,7 +153,7 @@ def test_search_leaves_alone_what_is_not_learned(which):
     world = scene(6, size=(20, 24), test=())
     lens = lens_of(6)
     before = {name: value.detach().clone() for name, value in lens.named_parameters()}
-    search_lens(lens, views(world), **{which: False})
+    search_lens(lens, views(world), **{f"learn_{which}": False})
     assert torch.allclose(before[f"raw_{which}"], getattr(lens, f"raw_{which}"), atol=1e-4)
 
 
@@ -161,7 +166,7 @@ def test_apertures_scale_with_the_size_of_the_pictures():
 
 def test_with_all_rows_it_is_adam():
     lens, twin = lens_of(3), lens_of(3)
-    ours, theirs = LensAdam(lens), torch.optim.Adam(twin.parameters(), lr=0.05, betas=(0.9, 0.98), eps=1e-12)
+    ours, theirs = RowAdam(lens), torch.optim.Adam(twin.parameters(), lr=0.05, betas=(0.9, 0.98), eps=1e-12)
     for step in range(5):
         for made in (lens, twin):
             made.zero_grad()
@@ -174,7 +179,7 @@ def test_with_all_rows_it_is_adam():
 
 def test_photos_that_were_not_seen_do_not_move():
     lens = lens_of(4, groups=[0, 0, 1, 1])
-    adam = LensAdam(lens)
+    adam = RowAdam(lens)
     for photo in (0, 2):
         (lens.aperture[photo] + lens.focus_disparity[photo]).backward()
         adam.step(torch.tensor([photo]), 0.05)

@@ -7,8 +7,9 @@ import torch
 from tiny_world import config, scene
 
 from dofnerf.optics import LearnedLens
-from dofnerf.train import learner, train
-from dofnerf.train.lens_search import apart
+from dofnerf.train import train
+from dofnerf.train.losses import aperture_consistency
+from dofnerf.train.losses.aperture_consistency import aperture_consistency_loss
 
 
 def lens_of(apertures, **changes):
@@ -17,7 +18,7 @@ def lens_of(apertures, **changes):
 
 def pull(lens, photo):
     """How the price of photo's aperture grows with that aperture's logarithm."""
-    (slope,) = torch.autograd.grad(apart(lens, torch.tensor([photo])), lens.raw_aperture)
+    (slope,) = torch.autograd.grad(aperture_consistency_loss(lens, torch.tensor([photo])), lens.raw_aperture)
     share = lens.aperture.detach() / lens.max_aperture
     return float((slope / (1 - share))[photo])  # raw is the logit
 
@@ -39,7 +40,7 @@ def test_photos_that_blur_nothing_neither_pull_nor_are_pulled():
     lens = lens_of([10.0, 0.1, 0.1, 0.1, 11.0, 11.0])
     assert pull(lens, 1) == 0.0
     assert pull(lens, 0) == pytest.approx(math.log(10 / 11), rel=0.4)  # to the median of 10, 11 and 11
-    assert apart(lens_of([0.1, 0.1]), torch.tensor([0])).item() == 0.0
+    assert aperture_consistency_loss(lens_of([0.1, 0.1]), torch.tensor([0])).item() == 0.0
 
 
 def test_two_kinds_of_photos_meet_in_the_middle():
@@ -51,7 +52,7 @@ def test_an_aperture_of_nothing_has_a_gradient_all_the_same():
     lens = lens_of([10.0, 12.0, 12.0])
     with torch.no_grad():
         lens.raw_aperture[0] = -200.0
-    (slope,) = torch.autograd.grad(apart(lens, torch.tensor([0, 1])), lens.raw_aperture)
+    (slope,) = torch.autograd.grad(aperture_consistency_loss(lens, torch.tensor([0, 1])), lens.raw_aperture)
     assert bool(torch.isfinite(slope).all())
 
 
@@ -67,7 +68,7 @@ def test_where_it_is_known_who_shares_an_aperture_nothing_pulls(monkeypatch):
     def refuse(*given):
         raise AssertionError("nobody should ask")
 
-    monkeypatch.setattr(learner, "apart", refuse)
+    monkeypatch.setattr(aperture_consistency, "aperture_consistency_loss", refuse)
     train(scene(), config((1, 3, 0), search=False, share_aperture="all", together=10.0))
 
 

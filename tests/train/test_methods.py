@@ -12,17 +12,17 @@ import safetensors.torch
 import torch
 from tiny_world import QUIET, scene
 
-from dofnerf.models import _known, method, methods, register
+from dofnerf.models import _registered, method, methods, register
 from dofnerf.models.volume.fields import kinds
 from dofnerf.train import Run, preset, train
-from dofnerf.train.folder import RunFolder
+from dofnerf.train.folder import Recorder
 
 
 @pytest.fixture(scope="module", autouse=True)
 def known():
     register(cards.CardMethod())
     yield
-    del _known["cards"]
+    del _registered["cards"]
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +37,11 @@ def test_every_field_has_a_method():
 
 
 def test_presets_differ_by_field():
-    assert preset("fast", "cards").steps.total == 10 != preset("fast", "hash").steps.total
-    assert preset("best", "cards").steps.total == 46
+    assert preset("fast", "cards").method.total == 10 != preset("fast", "hash").method.total
+    assert preset("best", "cards").method.total == 46
     twin = preset("pinhole", "cards")
-    assert (twin.preset, twin.field, twin.steps.pinhole_steps, twin.steps.lens_steps) == ("pinhole", "cards", 10, 0)
-    assert preset("sharp-oracle", "cards").steps.photos == "sharp"
+    assert (twin.preset, twin.field, twin.method.pinhole_steps, twin.method.lens_steps) == ("pinhole", "cards", 10, 0)
+    assert preset("sharp-oracle", "cards").photos == "sharp"
 
 
 def test_it_learns_and_renders():
@@ -64,21 +64,21 @@ def test_its_folder_is_a_run_as_any_other(whole):
     camera = scene().camera(1)
     assert torch.equal(run.render(camera).image, whole.render(camera).image)
     log = (whole.folder / "log.txt").read_text()
-    assert log.startswith("one card at the far end\n") and "step 10  patches" in log
+    assert log.startswith("one card at the far end\n") and "step 10  lens" in log
     assert (whole.folder / "previews" / "step-000010.png").exists()
     assert len((whole.folder / "lens.csv").read_text().splitlines()) == 5
 
 
 @pytest.mark.parametrize("at", [2, cards.GROWS_AFTER, 8])
 def test_stopped_before_and_after_it_grew_it_ends_as_if_it_had_not(tmp_path, monkeypatch, whole, at):
-    watch = RunFolder.watch
+    watch = Recorder.watch
 
     def stop(self, learner, outcome):
         watch(self, learner, outcome)
-        if learner.standing.step == at:
+        if learner.progress.step == at:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(RunFolder, "watch", stop)
+    monkeypatch.setattr(Recorder, "watch", stop)
     with pytest.raises(KeyboardInterrupt):
         train(scene(), "fast", "cards", out=tmp_path / "run", keep=QUIET)
     monkeypatch.undo()
@@ -97,14 +97,14 @@ def test_recovery_goes_back_to_before_it_grew(monkeypatch):
 
     monkeypatch.setattr(cards.CardSteps, "__call__", broken)
     run = train(scene(), "fast", "cards")
-    assert run.learner.standing.recoveries == 1 and run.learner.standing.step == 10
+    assert run.learner.progress.recoveries == 1 and run.learner.progress.step == 10
     assert len(run.model.colour) == 2 and run.learner.healthy()
 
 
 def test_each_group_has_its_rate(whole):
     colour, cover = whole.learner.adam.param_groups
     assert (cover["lr"], cover["betas"]) == (0.05, (0.9, 0.999))
-    assert colour["lr"] == pytest.approx(10 * whole.config.rates.rate_at(9, 10))
+    assert colour["lr"] == pytest.approx(10 * 0.03 * 0.1**0.9)
 
 
 def test_tensors_that_do_not_fit_each_other_are_refused(whole, tmp_path):

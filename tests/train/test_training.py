@@ -8,9 +8,9 @@ import torch
 from tiny_world import QUIET, config, scene
 
 import dofnerf
-from dofnerf.models.setting import Setting
+from dofnerf.models.data import Setting
 from dofnerf.optics import LearnedLens
-from dofnerf.train import Run, pinhole_twin, preset, train
+from dofnerf.train import Run, preset, train, without_lens
 from dofnerf.train.learner import Learner
 
 
@@ -29,7 +29,7 @@ def same(a, b):
 def test_training_learns_the_scene():
     world = scene(size=(30, 36))
     made = config((100, 30, 20), refits=())
-    run = train(world, replace(made, steps=replace(made.steps, rays=384)))
+    run = train(world, made.changed({"method": {"rays": 384}}))
     untrained = Run(Learner.like(run.config, run.setting, {}))
     assert psnr(run, world, 3) > max(16, psnr(untrained, world, 3) + 4)
     aperture = run.lens.aperture.detach()
@@ -62,14 +62,14 @@ def test_the_same_seed_gives_the_same_run(lens):
 @pytest.mark.parametrize("field", ["nerf", "dsnerf"])
 def test_the_papers_fields_train_too(field):
     run = train(scene(points=True), config((3, 2, 2), field=field))
-    assert run.learner.standing.step == 7
+    assert run.learner.progress.step == 7
 
 
 def test_sparse_points_pull_depth():
     world = scene(points=True)
     made = config((60, 0, 0))
     with_points, without = (
-        replace(made, rates=replace(made.rates, depth_weight=weight, depth_rays=32, spread_weight=0.0))
+        made.changed({"method": {"depth_weight": weight, "depth_rays": 32, "spread_weight": 0.0}})
         for weight in (1.0, 0.0)
     )
 
@@ -92,28 +92,28 @@ def test_ablation_switches(aperture, focus):
 
 def test_twins_have_the_same_budget_and_no_lens():
     ours, twin, oracle = (preset(name) for name in ("fast", "pinhole", "sharp-oracle"))
-    assert ours.steps.total == twin.steps.total == oracle.steps.total
-    assert (ours.field_config, ours.rates, ours.sampling) == (twin.field_config, twin.rates, twin.sampling)
-    assert twin.steps.lens_steps == twin.steps.lens_ray_steps == 0
-    assert oracle.steps.photos == "sharp"
-    run = train(scene(), pinhole_twin(config((2, 1, 1))))
+    assert ours.method.total == twin.method.total == oracle.method.total
+    assert ours.method.without_lens() == twin.method == oracle.method
+    assert twin.method.lens_steps == twin.method.sub_aperture_steps == 0
+    assert oracle.photos == "sharp"
+    run = train(scene(), without_lens(config((2, 1, 1))))
     assert not run.has_lens
 
 
 def test_the_papers_preset_is_the_papers():
     made = preset("paper")
     assert made.field == "nerf"
-    assert (made.steps.pinhole_steps, made.steps.lens_steps, made.steps.rays) == (200_000, 200_000, 1024)
-    assert (made.steps.patch_size, made.steps.anchor_stride) == (48, 16)
-    assert (made.sampling.coarse, made.sampling.fine) == (64, 64)
-    assert made.rates.rate_at(0, made.steps.total) == 5e-4
-    assert made.rates.rate_at(250_000, made.steps.total) == pytest.approx(5e-5)
+    assert (made.method.pinhole_steps, made.method.lens_steps, made.method.rays) == (200_000, 200_000, 1024)
+    assert (made.method.patch_size, made.method.anchor_stride) == (48, 16)
+    assert (made.method.sampling.coarse, made.method.sampling.fine) == (64, 64)
+    assert made.method.rate_at(0) == 5e-4
+    assert made.method.rate_at(250_000) == pytest.approx(5e-5)
     assert not made.lens.search and (made.lens.start_blur, made.lens.start_focus) == (5.0, 0.5)
 
 
 def test_the_lens_starts_where_it_is_told():
     world = scene()
-    setting = Setting.of(world, config())
+    setting = Setting.of(world)
     far, near = 1 / world.far, 1 / world.near
     for blur, focus in ((5.0, 0.5), (1.0, 0.25), (3.0, 1.0)):
         made = config(start_blur=blur, start_focus=focus, max_radius=16.0)
@@ -121,7 +121,7 @@ def test_the_lens_starts_where_it_is_told():
         assert lens.aperture.tolist() == pytest.approx([blur / (near - far)] * 4, rel=1e-5)
         assert lens.focus_disparity.tolist() == pytest.approx([far + focus * (near - far)] * 4, rel=1e-5)
     # The paper's: half of ten pixels, in the middle of the range. So blur is 2.5 pixels at either end.
-    paper = Learner.like(replace(config(), lens=preset("paper").lens), setting, {}).lens
+    paper = Learner.like(replace(config(), quantities=preset("paper").quantities), setting, {}).lens
     ends = [abs(float(paper.coc_radius_from_disparity(torch.tensor(end), 0).detach())) for end in (far, near)]
     assert ends == pytest.approx([2.5, 2.5], rel=1e-4)
     fresh = LearnedLens(4, world.near, world.far, 16.0)

@@ -84,7 +84,7 @@ def test_the_command(folder):
     assert said(folder, 0)["command"] == said(folder, 1)["command"] == 0
     told = (folder / "stdout.txt").read_text()
     assert told.count("wrote    ") == told.count("train    hash") == told.count("lens     aperture") == 1
-    assert Run.load(folder / "command").learner.standing.step == 4
+    assert Run.load(folder / "command").learner.progress.step == 4
 
 
 def test_when_the_first_cannot_begin_the_others_do_not_wait(folder):

@@ -12,7 +12,7 @@ from dofnerf.models.volume import SamplingConfig
 from dofnerf.models.volume.fields.hash import HashConfig
 from dofnerf.optics import scatter
 from dofnerf.scenes import Frame, Lens, Points, Scene
-from dofnerf.train import KeepConfig, StepsConfig, TrainConfig, preset
+from dofnerf.train import KeepConfig, TrainConfig, preset
 
 NEAR, FAR = 2.0, 6.0
 LENS = Lens(9.0, NEAR), Lens(9.0, FAR)  # 3 pixels at the other end
@@ -66,15 +66,33 @@ def scene(count=5, size=(20, 24), test=(3,), points=False):
     return Scene("tiny", "test", tuple(frames), 1.6, 7.5, train, tuple(test), known)
 
 
+class OnlyLens:
+    """Photo quantities of which the lens is the only one."""
+
+    searches = moves_cameras = False
+
+    def __init__(self, lens):
+        self.lens = lens
+
+    def camera(self, camera, photo):
+        return camera
+
+    def develop(self, colour, photo, pixels=None):
+        return colour
+
+
 def config(steps=(4, 4, 3), field="hash", name="fast", **lens) -> TrainConfig:
     """A preset made tiny."""
     made = preset(name, field)
+    own = {name: lens.pop(name) for name in ("in_focus", "layers", "noise_free", "rays") if name in lens}
     lens = {"refits": (0.5,), "search_width": 24, "max_radius": 8.0, **lens}
     small = {"hash": HashConfig(levels=4, features=2, log2_size=10, base=4, finest=32, width=16)}
-    return replace(
-        made,
-        steps=StepsConfig(*steps, rays=96, patch_size=16, anchor_stride=4, lens_points=4, photos=made.steps.photos),
-        lens=replace(made.lens, **lens),
-        sampling=SamplingConfig(coarse=8, fine=8, samples=8, steps=24, grid=16),
-        field_config=small.get(field) or replace(made.field_config, depth=2, width=16),
-    )
+    together = {"together": lens.pop("together")} if "together" in lens else {}
+    own = {
+        **dict(zip(("pinhole_steps", "lens_steps", "lens_ray_steps"), steps, strict=True)),
+        **{"rays": 96, "patch_size": 16, "anchor_stride": 4, "lens_points": 4},
+        "sampling": SamplingConfig(coarse=8, fine=8, samples=8, steps=24, grid=16),
+        "field": small.get(field) or replace(made.method.field, depth=2, width=16),
+        **own,
+    }
+    return made.changed({"method": own, "lens": lens, "aperture_consistency": together})

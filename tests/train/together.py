@@ -22,7 +22,7 @@ from dofnerf import cli
 from dofnerf.models.volume import VolumeModel, steps
 from dofnerf.scenes import DEMO
 from dofnerf.train import KeepConfig, checkpoint, loop, train
-from dofnerf.train.folder import RunFolder
+from dofnerf.train.folder import Recorder
 
 COMMAND = ["--width", "24", "--which-frames", "0", "1", "2", "3", "4", "--hold-every", "0", "--no-search", "--refits"]
 COMMAND += ["--pinhole-steps", "2", "--lens-steps", "1", "--lens-ray-steps", "1", "--rays", "33", "--patch-size", "8"]
@@ -32,9 +32,9 @@ KEEP = KeepConfig(checkpoint_minutes=1e9, preview_minutes=0)
 def trainings():
     """Name → (scene, config). The batches are odd, and one is smaller than the number of processes."""
     found = config((3, 4, 3), in_focus=0.5, refits=(), search_width=12)
-    odd = replace(found, steps=replace(found.steps, rays=97, lens_points=6))
+    odd = found.changed({"method": {"rays": 97, "lens_points": 6}})
     given = config((2, 4, 4), in_focus=0.0, refits=(), search=False, noise_free=True, lens_rate=0.3, together=0.05)
-    points = replace(given, rates=replace(given.rates, depth_weight=0.5, depth_rays=31, spread_weight=0.1))
+    points = given.changed({"method": {"depth_weight": 0.5, "depth_rays": 31, "spread_weight": 0.1}})
     layers = config(
         (1, 5, 0), in_focus=0.0, refits=(), search=False, layers=3, share_aperture="all", only_sampled=False
     )
@@ -44,23 +44,23 @@ def trainings():
         "points": (scene(points=True), points),
         "layers": (scene(), layers),
         "nerf": (scene(), nerf),
-        "one ray": (scene(), replace(given, steps=replace(given.steps, rays=1))),
+        "one ray": (scene(), given.changed({"method": {"rays": 1}})),
     }
 
 
 def watched(world, made, out=None, resume=False):
     """Train; returns the run and each step's (loss, error, rays) as the first process reports them."""
-    curve, watch = [], RunFolder.watch
+    curve, watch = [], Recorder.watch
 
     def note(self, learner, outcome):
         curve.append((float(outcome.loss), float(outcome.error), outcome.rays))
         watch(self, learner, outcome)
 
-    RunFolder.watch = note
+    Recorder.watch = note
     try:
         return train(world, made, out=out, resume=resume, keep=KEEP), curve
     finally:
-        RunFolder.watch = watch
+        Recorder.watch = watch
 
 
 def interrupted(world, made, out, at):
@@ -68,7 +68,7 @@ def interrupted(world, made, out, at):
     real = loop.one_step
 
     def press(learner, steps):
-        if learner.standing.step == at and dist.get_rank() == 0:
+        if learner.progress.step == at and dist.get_rank() == 0:
             os.kill(os.getpid(), signal.SIGINT)
         return real(learner, steps)
 
@@ -95,10 +95,10 @@ def poisoned(world, made, at):
 
     steps.VolumeSteps.__call__ = breaking
     try:
-        standing = train(world, made, keep=replace(KEEP, checkpoint_minutes=0)).learner.standing
+        progress = train(world, made, keep=replace(KEEP, checkpoint_minutes=0)).learner.progress
     finally:
         steps.VolumeSteps.__call__, VolumeModel.shade = step, shade
-    return standing.step, standing.recoveries
+    return progress.step, progress.recoveries
 
 
 def refused(world, made, out):
@@ -131,7 +131,7 @@ def main(folder: Path) -> None:
 def train_left(folder: Path) -> int:
     """Where the run in the folder stands."""
     dist.barrier()
-    return checkpoint.unpack((folder / checkpoint.FILE).read_bytes()).standing.step
+    return checkpoint.unpack((folder / checkpoint.FILE).read_bytes()).progress.step
 
 
 if __name__ == "__main__":

@@ -16,11 +16,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from dofnerf.evaluate.scores import learned_lenses
 from dofnerf.optics.lens import PINHOLE, Lens, inverse
 from dofnerf.scenes import Scene
 from dofnerf.train import Run
-from dofnerf.train.learner import starting_lens
+from dofnerf.train.photos.lens import PhotoLens
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,14 +55,14 @@ def photo_lenses(run: Run, scene: Scene) -> PhotoLenses | None:
     """The lenses of a run; None if it has none."""
     if not run.has_lens:
         return None
-    first = starting_lens(run.setting, run.config.lens)
+    first = PhotoLens.make(run.config.lens, run.setting)
     starts = set(zip(first.aperture.tolist(), first.focus_disparity.tolist(), strict=True))
     aperture, disparity = next(iter(starts))
     start = Lens(aperture, inverse(disparity)) if len(starts) == 1 else None
     names, true = zip(*((scene.frames[i].name, scene.lens(i)) for i in scene.train), strict=True)
-    if run.config.steps.photos == "sharp":
+    if run.config.photos == "sharp":
         true = tuple(lens and PINHOLE for lens in true)
-    return PhotoLenses(tuple(scene.train), names, tuple(learned_lenses(run)), true, start, scene.near, scene.far)
+    return PhotoLenses(tuple(scene.train), names, tuple(run.lenses), true, start, scene.near, scene.far)
 
 
 def lens_plot(lenses: PhotoLenses, heading: str, start: bool = True) -> np.ndarray:

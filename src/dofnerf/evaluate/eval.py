@@ -62,7 +62,7 @@ def run(config: EvalConfig) -> Scores:
     assert trained.folder is not None
     out = config.out or trained.folder
     check_folder("--out", out)
-    print(f"run      {trained.config.field}, preset {trained.config.preset}, {trained.config.steps.total} steps")
+    print(f"run      {trained.config.field}, preset {trained.config.preset}, {trained.config.method.total} steps")
     print(f"scene    {scene.describe()}", flush=True)
     found = score(trained, scene, perceptual, config.reference)
     write_json(out / JSON, plain(trained, scene, found, config.reference))
@@ -80,7 +80,7 @@ def plain(trained: Run, scene: Scene, found: Scores, reference: Reference = "sha
     """The contents of eval.json."""
     config = trained.config
     about = {"scene": scene.name, "size": list(scene.size), "field": config.field, "preset": config.preset}
-    done = {"steps": config.steps.total, "seconds": trained.learner.standing.seconds, "reference": reference}
+    done = {"steps": config.method.total, "seconds": trained.learner.progress.seconds, "reference": reference}
     return {**about, **done, **found.plain()}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dofnerf.evaluate import lpips, metrics
 from dofnerf.models import View
-from dofnerf.optics.lens import Lens, inverse
+from dofnerf.optics.lens import Lens
 from dofnerf.scenes import Scene
 from dofnerf.train import Run
 
@@ -142,10 +142,10 @@ def score_lens(run: Run, scene: Scene) -> LensScores | str:
     """The learned lenses against the true ones, or why there is nothing to compare."""
     if not run.has_lens:
         return "the run has no lens"
-    if run.config.steps.photos == "sharp":
+    if run.config.photos == "sharp":
         return "trained on all-in-focus photos"
     aperture, focus, blur = [], [], []
-    for i, lens in zip(scene.train, learned_lenses(run), strict=True):
+    for i, lens in zip(scene.train, run.lenses, strict=True):
         true = scene.lens(i)
         if true is not None and true.aperture > 0:
             error = abs(lens.focus_disparity - true.focus_disparity)
@@ -171,18 +171,10 @@ def lens_error(run: Run, scene: Scene) -> LensError:
     return LensError(math.nan, math.nan) if isinstance(found, str) else LensError(found.aperture, found.focus)
 
 
-def learned_lenses(run: Run) -> list[Lens]:
-    """The lens learned for each training photo, in their order; empty for a run without a lens."""
-    if not run.has_lens:
-        return []
-    pairs = zip(run.lens.aperture.tolist(), run.lens.focus_disparity.tolist(), strict=True)
-    return [Lens(aperture, inverse(disparity)) for aperture, disparity in pairs]
-
-
 def largest_blur(run: Run, scene: Scene) -> list[float]:
     """For each training photo that sees sparse points, the largest blur radius in pixels that its lens gives to one."""
     depths = (scene.visible(i).depth for i in scene.train)
-    pairs = zip(learned_lenses(run), depths, strict=False)
+    pairs = zip(run.lenses, depths, strict=False)
     return [float(np.abs(lens.coc_radius(depth)).max()) for lens, depth in pairs if len(depth)]
 
 
@@ -212,7 +204,7 @@ def in_focus(run: Run, scene: Scene, i: int, disparity: np.ndarray) -> Focus | N
 
 
 def _nearest_lens(run: Run, scene: Scene, i: int) -> tuple[Lens | None, str]:
-    lenses = learned_lenses(run)
+    lenses = run.lenses
     if not lenses:
         return None, ""
     here = scene.camera(i).position

@@ -35,7 +35,7 @@ def open_run(folder: Path) -> Run:
     if folder.is_dir() and not (folder / FILE).is_file():
         raise ValueError(f"{folder}: not a run, for it has no {FILE}; make one by `dofnerf train SCENE --out FOLDER`")
     run = Run.load(folder)
-    done, total = run.learner.standing.step, run.config.steps.total
+    done, total = run.learner.progress.step, run.config.method.total
     if done < total:
         raise ValueError(
             f"{folder}: the run is unfinished (step {done} of {total}); end it by `dofnerf train … --resume`"

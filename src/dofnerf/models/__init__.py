@@ -1,23 +1,41 @@
 """What a scene can be made of. `base` is the contract; each folder here is a kind of model that brings its training.
 
-A folder whose `training` module sets `METHODS` is found by itself; other code calls `register`.
+A folder whose `training` module has `methods()` is found by itself; other code calls `register`.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
+from types import ModuleType
 
-from dofnerf.models.base import PLAIN, Blur, Group, Method, Model, NotFinite, Outcome, Steps, View
+from dofnerf.models.base import (
+    PLAIN,
+    Blur,
+    Group,
+    Method,
+    MethodConfig,
+    Model,
+    NotFinite,
+    Outcome,
+    Preset,
+    RunConfig,
+    Steps,
+    View,
+)
 
 __all__ = [
     "PLAIN",
     "Blur",
     "Group",
     "Method",
+    "MethodConfig",
     "Model",
     "NotFinite",
     "Outcome",
+    "Preset",
+    "RunConfig",
     "Steps",
     "View",
     "method",
@@ -25,27 +43,29 @@ __all__ = [
     "register",
 ]
 
-_known: dict[str, Method] = {}
+_registered: dict[str, Method] = {}
 
 
 def methods() -> dict[str, Method]:
     """Every method by the name of its field."""
-    if not _known:
-        for module in pkgutil.iter_modules(__path__):
-            if module.ispkg:
-                for found in importlib.import_module(f"{__name__}.{module.name}.training").METHODS:
-                    _known[found.name] = found
-    return dict(sorted(_known.items()))
+    found = {one.name: one for module in _training() for one in module.methods()}
+    return dict(sorted((found | _registered).items()))
 
 
 def method(field: str) -> Method:
-    """That of a field."""
-    if field not in methods():
-        raise ValueError(f"there is no field {field!r}; there are {', '.join(methods())}")
-    return _known[field]
+    """The method of a field."""
+    found = methods()
+    if field not in found:
+        raise ValueError(f"there is no field {field!r}; there are {', '.join(found)}")
+    return found[field]
 
 
 def register(new: Method) -> None:
     """Make a method known that lives elsewhere; also before its runs are loaded."""
-    methods()
-    _known[new.name] = new
+    _registered[new.name] = new
+
+
+@cache
+def _training() -> list[ModuleType]:
+    packages = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
+    return [importlib.import_module(f"{__name__}.{name}.training") for name in packages]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -22,10 +23,10 @@ from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from dofnerf.files.ply import Splats
-    from dofnerf.models.config import Stage, TrainConfig
-    from dofnerf.models.data import TrainingData
-    from dofnerf.models.setting import Setting
+    from dofnerf.models.data import Setting, TrainingData
     from dofnerf.scenes import Scene
 
 BLURS = 0.5  # pixels of blur radius: with less a photo is sharp, and the aperture has almost no gradient
@@ -90,21 +91,90 @@ class Model(nn.Module, ABC):
 
 
 class NotFinite(ArithmeticError):
-    """The field gave NaN or infinity."""
+    """A model gave NaN or infinity."""
+
+
+@dataclass(frozen=True)
+class MethodConfig:
+    """The settings of a method. Every one has stages of steps; a method's own dataclass adds the rest."""
+
+    STAGES: ClassVar[Mapping[str, str]] = {"pinhole": "pinhole_steps", "lens": "lens_steps"}
+    """The stages in order, each with the field that holds its number of steps. The first knows no lens."""
+    EVERYDAY: ClassVar[tuple[str, ...]] = ("pinhole_steps", "lens_steps")
+    """The fields that the short help of `dofnerf train` shows."""
+
+    pinhole_steps: int = 300
+    """Steps without a lens, before one is searched for (the paper's N_pretrain)."""
+    lens_steps: int = 1200
+    """Steps through each photo's lens, which is learned along."""
+
+    def __post_init__(self) -> None:
+        if min(self._counts) < 0 or self.total < 1:
+            raise ValueError(f"steps must be 0 or more and not all 0, found {', '.join(map(str, self._counts))}")
+
+    @property
+    def _counts(self) -> list[int]:
+        return [getattr(self, field) for field in self.STAGES.values()]
+
+    @property
+    def total(self) -> int:
+        """Steps of all stages."""
+        return sum(self._counts)
+
+    def stage_of(self, step: int) -> str:
+        """The stage to which a step (from 0) belongs."""
+        ends = accumulate(self._counts)
+        return next((name for name, end in zip(self.STAGES, ends, strict=True) if step < end), [*self.STAGES][-1])
+
+    def shortened(self, share: float) -> Self:
+        """The same stages with that share of their steps."""
+        counts = {field: round(share * getattr(self, field)) for field in self.STAGES.values()}
+        return replace(self, **counts)
+
+    def without_lens(self) -> Self:
+        """As many steps, all of them in the first stage."""
+        first, *others = self.STAGES.values()
+        return replace(self, **{first: self.total, **dict.fromkeys(others, 0)})
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What every method is told, with its own part in `method`. Training adds what photos learn and further losses."""
+
+    field: str
+    preset: str
+    method: Any
+    seed: int = 0
+    photos: Literal["given", "sharp"] = "given"
+    """Train on the scene's photos, or on its all-in-focus ones."""
+    light: Curve = 2.2
+    """Gamma of the photos, or srgb: blur adds linear light."""
+
+
+class Preset(NamedTuple):
+    """A method's settings, and those of photo quantities and losses, by name, that differ from their defaults."""
+
+    config: MethodConfig
+    others: Mapping[str, Mapping[str, object]] = {}
 
 
 class Outcome(NamedTuple):
-    """A step's `loss`, the mean squared `error` of its pixels (a scalar tensor), how many `rays`, and `photos` whose
-    lens it saw (None: no lens).
+    """What a step gives: its `loss`, the mean squared `error` of its pixels (a scalar), how many `rays` it took, and the
+    numbers of the `photos` (N,) in its batch; `through_lens` are those whose lens had a part in it (None: no lens).
 
-    Of several processes each returns its share: losses and errors add up to those of the batch, and so do rays;
-    `photos` are those of the whole batch.
+    `shown` (…, 3) is what was rendered for the pixels `target` (…, 3), for losses that others add: a picture (H, W, 3)
+    or single pixels (N, 3), the `share` of a batch that several processes divide. Losses, errors and rays of all
+    processes add up to those of the batch; `photos` and `through_lens` are those of the whole batch.
     """
 
     loss: Tensor
     error: Tensor
     rays: int
-    photos: Tensor | None = None
+    photos: Tensor
+    through_lens: Tensor | None = None
+    shown: Tensor | None = None
+    target: Tensor | None = None
+    share: float = 1.0
 
 
 class Group(NamedTuple):
@@ -116,63 +186,93 @@ class Group(NamedTuple):
     betas: tuple[float, float] = (0.9, 0.99)
 
 
+class Quantities(Protocol):
+    """What each training photo has of its own (see `train.photos`), as steps use it."""
+
+    searches: bool
+    """Whether the lens will be searched for after the first stage."""
+
+    @property
+    def lens(self) -> LearnedLens: ...
+
+    @property
+    def moves_cameras(self) -> bool:
+        """Whether `camera` changes anything."""
+
+    def camera(self, camera: Camera, photo: int) -> Camera:
+        """The camera with which the photo was taken."""
+
+    def develop(self, colour: Tensor, photo: int | Tensor, pixels: Tensor | None = None) -> Tensor:
+        """Rendered display values (…, 3) as the photo, or each pixel's photo (…), shows them. `pixels` (…, 2) are
+        (column, row) in pixels; without them `colour` is a whole picture (H, W, 3) of any size."""
+
+
 class Steps(ABC):
     """Learning on one scene, step by step. `in_focus` (M, h, w) of 0 and 1, if set, tells where photos are in focus (h,
-    w: any size). All that must outlive a checkpoint belongs into the model's state, as a buffer if it does not
-    learn."""
+    w: any size). What must outlive a checkpoint is in the model's state, or in `memory`, whose tensors change in
+    place."""
 
+    needs_in_focus: bool = False
     in_focus: Tensor | None = None
 
     def __init__(
-        self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers = ALONE
+        self,
+        data: TrainingData,
+        model: Any,
+        quantities: Quantities,
+        config: RunConfig,
+        memory: Mapping[str, Tensor] = {},
+        workers: Workers = ALONE,
     ) -> None:
-        self.data, self.model, self.lens, self.config, self.workers = data, model, lens, config, workers
+        self.data, self.model, self.quantities, self.memory, self.workers = data, model, quantities, memory, workers
+        self.config, self.light = config.method, config.light
+
+    @property
+    def lens(self) -> LearnedLens:
+        return self.quantities.lens
 
     @abstractmethod
-    def __call__(self, stage: Stage, generator: torch.Generator) -> Outcome:
-        """A batch in, a loss out. All chance comes from the generator; NotFinite if the field fell apart."""
+    def __call__(self, stage: str, generator: torch.Generator) -> Outcome:
+        """A batch in, a loss out. All randomness comes from the generator; NotFinite if the model gives no number."""
 
     def before(self, step: int, generator: torch.Generator) -> None:  # noqa: B027
         """Called before each step, the first is 0."""
 
     def after(self, step: int, generator: torch.Generator, adam: torch.optim.Adam) -> None:  # noqa: B027
-        """Called when the step has moved everything; its gradients are still there.
+        """Called after all parameters have moved; gradients are still there.
 
-        Here a model may grow: whoever puts other parameters in place of the model's puts them into the same group of
-        `adam` too, and their moments into `adam.state`.
+        A model may grow here: whoever replaces a parameter also replaces it in its group of `adam`, and its moments in
+        `adam.state`.
         """
 
 
 class Method(ABC):
-    """How the trainer knows a field: its `name` for --field and the dataclass `config` that is
-    `TrainConfig.field_config`.
-
-    `divides` says that its steps share a batch out among their `workers`.
-    """
+    """How training knows a kind of model: its `name` for --field, the `family` of fields that take the same flags, its
+    `steps`, and the flags to lower when training diverges. `divides`: its steps share a batch among `workers`."""
 
     name: str
-    config: type
+    family: str
+    steps: type[Steps]
+    rate_flags: str
     divides: bool = False
 
     @abstractmethod
-    def preset(self, name: str) -> TrainConfig:
-        """The whole configuration for "fast", "best" or "paper"."""
+    def preset(self, name: str) -> Preset:
+        """The settings for "fast", "best" or "paper"."""
 
     @abstractmethod
-    def begin(self, config: TrainConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:
+    def begin(self, config: RunConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:
         """A new model for a scene; torch is seeded. Called once in the life of a run."""
 
     @abstractmethod
-    def like(self, config: TrainConfig, setting: Setting, shapes: Mapping[str, torch.Size]) -> Model:
+    def like(self, config: RunConfig, setting: Setting, shapes: Mapping[str, torch.Size]) -> Model:
         """A model to load a checkpoint into, whose state has these `shapes` by name; only their lengths are free, what
         else they say is not to be trusted. Also called on the meta device, to compare before memory is spent."""
 
     @abstractmethod
-    def steps(
-        self, data: TrainingData, model: Model, lens: LearnedLens, config: TrainConfig, workers: Workers
-    ) -> Steps:
-        """How the model learns."""
+    def groups(self, model: Any, config: RunConfig) -> list[Group]:
+        """The parameters that learn, and at which rates."""
 
-    def groups(self, model: Model, config: TrainConfig) -> list[Group]:
-        """What learns, at which rates: everything, at that of the config, if nobody says otherwise."""
-        return [Group("field", list(model.parameters()), lambda step: config.rates.rate_at(step, config.steps.total))]
+    def memory(self, model: Any, photos: int) -> dict[str, Tensor]:
+        """Tensors that the steps keep beside the model; a checkpoint holds them too."""
+        return {}

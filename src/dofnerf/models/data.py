@@ -1,4 +1,4 @@
-"""What training sees of a scene, as tensors: the photos that train, their cameras, and the sparse points that they see.
+"""What training sees of a scene: the photos that train, their cameras, what EXIF says of them, and the sparse points.
 
 Photos are numbered 0 … M − 1 here, in the order of `scene.train`; the lens is numbered alike.
 """
@@ -6,18 +6,59 @@ Photos are numbered 0 … M − 1 here, in the order of `scene.train`; the lens 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
-from dofnerf.models.config import Sharing
-from dofnerf.models.volume.rays import CameraStack, Rays, pixel_rays, stack_cameras
+from dofnerf.models.volume.rays import CameraStack, Space, choose_space, stack_cameras
 from dofnerf.optics import aperture_from_f_number
 from dofnerf.scenes import Scene
 
-_WHITE = 0.95  # of a photo: from there on it may have been cut off at 1, and compressed since
+Sharing = Literal["none", "exif", "all"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run is about: with the config and the shapes of a checkpoint's tensors, enough to make model and lens again.
+
+    Per training photo: `photos` (names), `focal` in pixels, `f_numbers` where EXIF knows, `groups` of shared
+    apertures.
+
+    `disparities` are those of the far and the near end of the scene's depth; `apertures` and `focuses` (as disparities)
+    are where EXIF lets photos start.
+    """
+
+    scene: str
+    size: tuple[int, int]
+    photos: tuple[str, ...]
+    focal: tuple[float, ...]
+    f_numbers: tuple[float | None, ...]
+    groups: tuple[int, ...]
+    disparities: tuple[float, float]
+    space: Space
+    apertures: tuple[float | None, ...] = ()
+    focuses: tuple[float | None, ...] = ()
+
+    @classmethod
+    def of(cls, scene: Scene, sharing: Sharing = "none", space: str = "auto") -> Setting:
+        """That of a scene; `sharing` says which photos share one aperture."""
+        count = len(scene.train)
+        cameras = [scene.camera(i) for i in scene.train]
+        return cls(
+            scene=scene.name,
+            size=scene.size,
+            photos=tuple(scene.frames[i].name for i in scene.train),
+            focal=tuple(float(camera.fx) for camera in cameras),
+            f_numbers=tuple(f_numbers(scene)),
+            groups=tuple(aperture_groups(scene, sharing) or range(count)),
+            disparities=(1 / scene.far, 1 / scene.near),
+            space=choose_space(cameras, scene.near, scene.far, space),  # type: ignore[arg-type]
+            apertures=tuple(exif_apertures(scene)),
+            focuses=tuple(exif_focuses(scene)),
+        )
 
 
 @dataclass(frozen=True)
@@ -45,10 +86,6 @@ class TrainingData:
     def size(self) -> tuple[int, int]:
         """(height, width)."""
         return self.photos.shape[1], self.photos.shape[2]
-
-    def rays(self, photo: Tensor, pixels: Tensor) -> Rays:
-        """Rays (N,) through pixels (N, 2)."""
-        return pixel_rays(self.stack, photo, pixels)
 
 
 def training_data(scene: Scene, photos: str, device: torch.device) -> TrainingData:
@@ -80,13 +117,6 @@ def training_data(scene: Scene, photos: str, device: torch.device) -> TrainingDa
         torch.arange(len(cameras), device=device),
         points,
     )
-
-
-def missed(shown: Tensor, photo: Tensor, whole: Tensor | None = None) -> Tensor:
-    """shown − photo, but 0 where the photo cannot tell: its white says only "this bright or brighter". `whole` is what
-    is shown in the end, where `shown` is a part of it."""
-    brighter = (shown if whole is None else whole) > 1
-    return torch.where((photo >= _WHITE) & brighter, 0.0, shown - photo)
 
 
 def f_numbers(scene: Scene) -> list[float | None]:

@@ -30,20 +30,19 @@ from dofnerf.studio.refocus import sweep_focuses
 from dofnerf.train import (
     KeepConfig,
     Run,
-    StepsConfig,
     TrainConfig,
-    pinhole_twin,
+    on_sharp_photos,
     preset,
-    sharp_oracle,
     shortened,
     train,
+    without_lens,
 )
 from dofnerf.train.checkpoint import FILE
-from dofnerf.train.presets import check_share
+from dofnerf.train.config import check_share
 
 VIEW = 22  # held out: seen by no training; the camera that took it focused near
 FRAMES, FPS = 72, 24.0
-WARM_WIDTH, WARM_STEPS = 48, (5, 5, 5)
+WARM_WIDTH, WARM_STEPS = 48, {"pinhole_steps": 5, "lens_steps": 5, "sub_aperture_steps": 5}
 LARGER = 2  # times that pictures are shown
 CROP = 0.68, 0.25  # of the crop, its left and upper edge, as shares of the picture
 HEADING = (
@@ -55,9 +54,9 @@ WIDE_OPEN = 1.5  # the video's aperture, compared with the photos'
 SWAY = 0.05  # how far the camera moves each way, in nearest depths
 FOCUS_TAIL = 5  # per cent of the picture that lie nearer (or farther) than where focus begins (or turns)
 RUNS: dict[str, tuple[str, Callable[[TrainConfig], TrainConfig]]] = {
-    "pinhole": ("without a lens model", pinhole_twin),
+    "pinhole": ("without a lens model", without_lens),
     "ours": ("ours", lambda config: config),
-    "oracle": ("trained on sharp photos", sharp_oracle),
+    "oracle": ("trained on sharp photos", on_sharp_photos),
 }
 
 
@@ -142,14 +141,14 @@ def run(config: DemoConfig) -> list[Path]:
 def compile_kernels() -> None:
     """All that a demo uses, by a small one that leaves nothing behind."""
     scene = scenes.demo(width=WARM_WIDTH)
-    run = train(scene, replace(preset("fast", "splat"), steps=StepsConfig(*WARM_STEPS)))
+    run = train(scene, preset("fast", "splat").changed({"method": WARM_STEPS}))
     run.render(scene.camera(VIEW), 1.0)
     run.model.warm_up(scene.camera(VIEW))
 
 
 def trained(scene: Scene, name: str, training: TrainConfig, folder: Path) -> Result:
     """The run in the folder, gone on with or begun; says so."""
-    print(f"train    {name}: {training.steps.total} steps in {folder}", flush=True)
+    print(f"train    {name}: {training.method.total} steps in {folder}", flush=True)
     try:
         done = train(scene, training, out=folder, resume=True, keep=KeepConfig(preview_minutes=0), quiet=False)
     except ValueError as error:
@@ -158,7 +157,7 @@ def trained(scene: Scene, name: str, training: TrainConfig, folder: Path) -> Res
         raise
     result = Result(name, done, held_out_psnr(done, scene))
     print(
-        f"         PSNR {result.psnr:.2f} dB on views it has not seen; trained for {done.learner.standing.seconds:.0f} s"
+        f"         PSNR {result.psnr:.2f} dB on views it has not seen; trained for {done.learner.progress.seconds:.0f} s"
     )
     return result
 
@@ -166,7 +165,7 @@ def trained(scene: Scene, name: str, training: TrainConfig, folder: Path) -> Res
 def table(results: dict[str, Result], off: LensError, views: int) -> str:
     """The figures as Markdown."""
     lines = [f"| sharp render of {views} held-out views against the truth | PSNR | training |", "|---|---|---|"]
-    lines += [f"| {r.name} | {r.psnr:.2f} dB | {r.run.learner.standing.seconds:.0f} s |" for r in results.values()]
+    lines += [f"| {r.name} | {r.psnr:.2f} dB | {r.run.learner.progress.seconds:.0f} s |" for r in results.values()]
     if "oracle" in results:
         gap = results["oracle"].psnr - results["pinhole"].psnr
         share = (results["ours"].psnr - results["pinhole"].psnr) / gap if gap > 0 else float("nan")

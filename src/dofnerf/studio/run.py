@@ -38,7 +38,7 @@ from dofnerf.studio.source import source_of
 from dofnerf.studio.view import ViewConfig
 from dofnerf.studio.view import run as show
 from dofnerf.train import KeepConfig, Run, preset, shortened, train
-from dofnerf.train.presets import check_share
+from dofnerf.train.config import check_share
 
 SCENE, RUN, RECORD = "scene", "run", "run.json"
 _WIDTH = {"fast": 640, "best": 1000}  # pixels across, where nobody says: what the preset's steps are enough for
@@ -99,10 +99,10 @@ def run(config: RunConfig) -> Run:
     _say(2, f"train ({config.preset}, {scene.size[0]}×{scene.size[1]} pixels)")
     training = shortened(preset(config.preset), config.steps)
     if all(f_numbers(scene)):  # the camera knows which photos have one aperture
-        training = replace(training, lens=replace(training.lens, share_aperture="exif"))
+        training = training.changed({"lens": {"share_aperture": "exif"}})
     done = train(scene, training, out=out / RUN, resume=True, keep=KeepConfig(), quiet=False)
     print(
-        f"trained  {out / RUN} in {done.learner.standing.seconds:.0f} s; every photo's lens is in {out / RUN / 'lens.csv'}"
+        f"trained  {out / RUN} in {done.learner.progress.seconds:.0f} s; every photo's lens is in {out / RUN / 'lens.csv'}"
     )
     _say(3, "report")
     _try("report", lambda: write_run_page(out / RUN / FILE, done, scene, LpipsConfig().find()))

@@ -106,5 +106,5 @@ def source_of(run: Run, path: Path) -> Source:
     assert run.folder is not None
     cameras = run.folder / CAMERAS
     views = read_cameras(cameras) if cameras.is_file() else []
-    words = f"{path}, {run.config.field}, {run.learner.standing.step} steps, trained on {setting.scene}"
-    return Source(path, run.model, words, run.config.lens.light, tuple(views), learned, setting.size)
+    words = f"{path}, {run.config.field}, {run.learner.progress.step} steps, trained on {setting.scene}"
+    return Source(path, run.model, words, run.config.light, tuple(views), learned, setting.size)

@@ -140,7 +140,7 @@ def demo_run() -> Path:
         return DEMO_RUN
     folder = VIEW_RUN
     training = shortened(preset("fast", "splat"), DEMO_SHARE)
-    print(f"train    the scene in the package, {training.steps.total} steps in {folder}; only once", flush=True)
+    print(f"train    the scene in the package, {training.method.total} steps in {folder}; only once", flush=True)
     train(scenes.demo(), training, out=folder, resume=True, keep=KeepConfig(preview_minutes=0), quiet=False)
     return folder
 

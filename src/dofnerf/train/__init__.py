@@ -1,41 +1,32 @@
-"""Training: the two stages, the lens, checkpoints and runs.
-
-run = train(scene, "fast", field="hash", out="run")          # also as dofnerf.train(…)
-run = Run.load("run")
-run.render(scene.camera(0), aperture=12, focus_depth=2.5).image
-"""
-
-from __future__ import annotations
+"""Training: stages of steps, the search for the lens, what photos learn, checkpoints and runs."""
 
 import sys
 from types import ModuleType
 from typing import Any
 
-from dofnerf.models.config import LensLearningConfig, RatesConfig, StepsConfig, TrainConfig
+from dofnerf.train.config import TrainConfig, on_sharp_photos, preset, shortened, without_lens
 from dofnerf.train.folder import KeepConfig
 from dofnerf.train.loop import Diverged
-from dofnerf.train.presets import pinhole_twin, preset, sharp_oracle, shortened
+from dofnerf.train.photos.lens import LensConfig
 from dofnerf.train.run import Run
 from dofnerf.train.trainer import train
 
 __all__ = [
     "Diverged",
     "KeepConfig",
-    "LensLearningConfig",
-    "RatesConfig",
+    "LensConfig",
     "Run",
-    "StepsConfig",
     "TrainConfig",
-    "pinhole_twin",
+    "on_sharp_photos",
     "preset",
-    "sharp_oracle",
     "shortened",
     "train",
+    "without_lens",
 ]
 
 
 class _Callable(ModuleType):
-    """`dofnerf.train` is this package; called, it is the function, so that `dofnerf.train(scene)` says what it does."""
+    """`dofnerf.train` is this package; called, it is the function."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Run:
         return train(*arguments, **named)

@@ -17,19 +17,22 @@ import torch
 
 from dofnerf.files import atomic
 from dofnerf.models import method
-from dofnerf.models.config import TrainConfig
-from dofnerf.models.setting import Setting
-from dofnerf.train.learner import Learner, Standing
+from dofnerf.models.data import Setting
+from dofnerf.train.config import TrainConfig, preset
+from dofnerf.train.learner import Learner, Progress
+from dofnerf.train.losses import losses
+from dofnerf.train.photos import quantities
 from dofnerf.train.plain import from_plain, to_plain
 
 FILE = "checkpoint.safetensors"
-_FORMAT = "dofnerf run 1"
+_FORMAT = "dofnerf run 2"
+_OLD_FORMAT = "dofnerf run 1"  # of 0.1.0
 
 
 def pack(learner: Learner) -> bytes:
     """A learner as the bytes of a checkpoint."""
     words = {"format": _FORMAT, "config": to_plain(learner.config), "setting": to_plain(learner.setting)}
-    words["standing"] = to_plain(learner.standing)
+    words["progress"] = to_plain(learner.progress)
     words["moments"] = sorted(learner.adam.state_dict()["state"])
     return safetensors.torch.save(learner.tensors(), {"dofnerf": json.dumps(words, allow_nan=False)})
 
@@ -52,14 +55,16 @@ def unpack(packed: bytes, device: torch.device | str = "cpu", label: str = "chec
     try:
         config = config_from(words["config"])
         setting = from_plain(Setting, words["setting"], "setting")
-        standing = from_plain(Standing, words["standing"], "standing")
+        progress = from_plain(Progress, words["progress"], "progress")
         tensors = safetensors.torch.load(packed)
+        if words["format"] == _OLD_FORMAT:
+            tensors = {_NEW_TENSORS.get(name, name): value for name, value in tensors.items()}
         prefix = "model."
         shapes = {name.removeprefix(prefix): value.shape for name, value in tensors.items() if name.startswith(prefix)}
         _compare(tensors, config, setting, shapes)
         learner = Learner.like(config, setting, shapes, device)
         _compare_all(tensors, learner, words["moments"])
-        learner.restore(tensors, standing)
+        learner.restore(tensors, progress)
     except (ValueError, KeyError, RuntimeError, IndexError, TypeError, safetensors.SafetensorError) as error:
         line = " ".join(str(error).split())[:160]
         raise ValueError(f"{label}: the checkpoint is damaged or from another version ({line})") from None
@@ -67,9 +72,43 @@ def unpack(packed: bytes, device: torch.device | str = "cpu", label: str = "chec
 
 
 def config_from(plain: dict[str, Any]) -> TrainConfig:
-    """A TrainConfig of `to_plain`'s words; the field's own part by the field's name."""
-    config = from_plain(TrainConfig, plain)
-    return replace(config, field_config=from_plain(method(config.field).config, config.field_config, "field_config"))
+    """A TrainConfig of `to_plain`'s words, or of those that 0.1.0 wrote."""
+    if isinstance(plain, dict) and "field_config" in plain:
+        plain = _new_config(plain)
+    if not isinstance(plain, dict) or not isinstance(plain.get("field"), str):
+        raise ValueError(f"config: expected named values with a field, found {plain!r:.40}")
+    rest = {name: value for name, value in plain.items() if name not in ("quantities", "losses")}
+    made = from_plain(TrainConfig, rest, like=preset("fast", plain["field"]))
+    parts: dict[str, Any] = {}
+    for kind, known in (("quantities", quantities), ("losses", losses)):
+        given = plain.get(kind, {})
+        if not isinstance(given, dict):
+            raise ValueError(f"config.{kind}: expected named values, found {given!r:.40}")
+        parts[kind] = {name: from_plain(known.get(name).Config, one, f"{kind}.{name}") for name, one in given.items()}
+    return replace(made, **parts)
+
+
+# What 0.1.0 called otherwise: tensors, and the settings of runs. `_new_config` is the only place that knows.
+_NEW_TENSORS = {"model.blamed": "memory.error", "model.seen": "memory.coverage", "model.order": "memory.order"}
+_NEW_NAMES = {"lens_ray_steps": "sub_aperture_steps", "lens_points": "sub_apertures", "edges": "gradient_prior"}
+
+
+def _new_config(old: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a run of 0.1.0 as they are now."""
+    steps, lens, rates = (dict(old.get(name, {})) for name in ("steps", "lens", "rates"))
+    common: dict[str, Any] = {name: old[name] for name in ("field", "preset", "seed") if name in old}
+    common |= {"photos": steps.pop("photos", "given"), "light": lens.pop("light", 2.2)}
+    moved = {name: lens.pop(name) for name in ("layers", "in_focus", "noise_free", "sharp_first") if name in lens}
+    together = lens.pop("together", 0.0)
+    if old["field"] == "splat":
+        kept = {"pinhole_steps", "lens_steps", "lens_ray_steps", "lens_points", "sharp_first", "decay"}
+        own = {name: value for name, value in (steps | moved | rates).items() if name in kept} | old["field_config"]
+        own = {_NEW_NAMES.get(name, name): value for name, value in own.items()}
+    else:
+        moved.pop("sharp_first", None)
+        own = steps | moved | rates | {"sampling": old.get("sampling", {}), "field": old["field_config"]}
+    parts = {"aperture_consistency": {"together": together}} if together else {}
+    return {**common, "method": own, "quantities": {"lens": lens}, "losses": parts}
 
 
 def _words(packed: bytes, label: str) -> dict[str, Any]:
@@ -78,9 +117,11 @@ def _words(packed: bytes, label: str) -> dict[str, Any]:
         length = int.from_bytes(packed[:8], "little")
         header = json.loads(packed[8 : 8 + length])
         words = json.loads(header["__metadata__"]["dofnerf"])
-        if not isinstance(words, dict) or words["format"] != _FORMAT:
+        if not isinstance(words, dict) or words["format"] not in (_FORMAT, _OLD_FORMAT):
             raise ValueError
-    except (ValueError, KeyError, TypeError, RecursionError):
+        if words["format"] == _OLD_FORMAT:
+            words["progress"] = {"rate_scale" if k == "caution" else k: v for k, v in words["standing"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{label}: not a checkpoint of dofnerf (damaged, or of another kind)") from None
     return words
 
@@ -91,7 +132,9 @@ def _compare(
     """Refuse tensors that do not fit the config or each other, before the config makes anything."""
     with torch.device("meta"):
         model = method(config.field).like(config, setting, shapes)
+        memory = method(config.field).memory(model, len(setting.photos))
     wanted = {f"model.{name}": tuple(value.shape) for name, value in model.state_dict().items()}
+    wanted |= {f"memory.{name}": tuple(value.shape) for name, value in memory.items()}
     count = len(setting.photos)
     wanted |= {"lens.raw_focus": (count,), "lens.groups": (count,)}
     for name, shape in wanted.items():

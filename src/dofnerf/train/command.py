@@ -1,124 +1,37 @@
-"""`dofnerf train`: a scene's photos in, a run's folder out."""
+"""`dofnerf train`: a scene's photos in, a run's folder out.
+
+Its flags are the settings themselves: those of the method of the chosen --field, with the values of the chosen --preset
+as defaults, of what photos learn, of losses, and of what is written. A flag of another field is refused.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import tyro
 
 from dofnerf import scenes
 from dofnerf.files.outputs import check_folder
 from dofnerf.models import methods
-from dofnerf.models.config import Sharing, TrainConfig
-from dofnerf.models.splat.model import BlurKind
-from dofnerf.models.splat.training import SplatConfig
 from dofnerf.models.workers import may_speak
+from dofnerf.optics.light import Curve
 from dofnerf.scenes.formats import FormatName
+from dofnerf.train.config import PresetName, TrainConfig, all_settings, check_share, shortened
 from dofnerf.train.folder import KeepConfig
-from dofnerf.train.presets import Preset, check_share, preset, shortened
+from dofnerf.train.losses import losses
+from dofnerf.train.photos import quantities
 from dofnerf.train.run import Run
 from dofnerf.train.trainer import Device, train
 
-_AS_PRESET = tyro.conf.arg(help_behavior_hint="(default: the preset's)")
-Count = Annotated[int | None, _AS_PRESET]
-Number = Annotated[float | None, _AS_PRESET]
-Switch = Annotated[bool | None, _AS_PRESET]
+_FLAT = tyro.conf.arg(name="")  # flags without the group's name before them
 
 
 @dataclass(frozen=True)
-class StepChanges:
-    """Changes to the preset: how long, and how much a step looks at."""
-
-    pinhole_steps: Count = None
-    """Steps on random rays (splats: on whole photos), before there is a lens."""
-    lens_steps: Count = None
-    """Steps on patches blurred by concentrate and scatter (splats: whole photos, each Gaussian blurred by its
-    depth)."""
-    lens_ray_steps: Count = None
-    """Steps on pixels seen through the exact thin lens (splats: on whole photos, the lens in parts)."""
-    rays: Count = None
-    """Rays a step."""
-    patch_size: Count = None
-    """Pixels along a side of a patch."""
-    anchor_stride: Count = None
-    """Pixels between the places that patches may have."""
-    lens_points: Count = None
-    """Rays through the lens for each pixel of the exact stage; even (splats: parts of the lens)."""
-
-
-@dataclass(frozen=True)
-class RateChanges:
-    """Changes to the preset: how fast the field learns, and from what."""
-
-    rate: Number = None
-    """The field's learning rate (Adam)."""
-    depth_weight: Number = None
-    """Weight of the loss that pulls depth to the scene's sparse points, as DS-NeRF does; works with every field."""
-
-
-@dataclass(frozen=True)
-class LensChanges:
-    """Changes to the preset: how the lens is found."""
-
-    learn_aperture: Switch = None
-    """Learn each photo's aperture, yes or no."""
-    learn_focus: Switch = None
-    """Learn each photo's focus, yes or no."""
-    search: Switch = None
-    """Search for aperture and focus of each photo at the start of the lens's stages."""
-    vote: Switch = None
-    """Let all photos vote for one aperture in the search; one whose blur clearly differs gets its own."""
-    sharp_first: Switch = None
-    """Before there is a lens, listen to photos where they show detail (splats)."""
-    start_blur: Number = None
-    """Blur radius in pixels, from one end of the depth range to the other, that photos start with."""
-    start_focus: Number = None
-    """Where photos start to be focused: 0 at the far end of the disparities, 1 at the near end."""
-    refits: Annotated[tuple[float, ...] | None, _AS_PRESET] = None
-    """Search again after these shares of the steps with a lens."""
-    refit_all: Switch = None
-    """Search again for all photos, or for those alone for which no lens has been found."""
-    lens_rate: Number = None
-    """The lens's learning rate, in logits."""
-    together: Number = None
-    """How strongly apertures are drawn to each other while they learn: 0 not at all; splats 0.004, other fields 0."""
-    only_sampled: Switch = None
-    """Move only the lenses of the photos in a batch."""
-    share_aperture: Annotated[Sharing | None, _AS_PRESET] = None
-    """Photos that share an aperture: none, those of one f-number by EXIF, or all."""
-    max_radius: Number = None
-    """The largest blur radius in pixels that can be learned."""
-    layers: Count = None
-    """Layers of blurred patches: 1 is the paper's blur, more are right at occlusions."""
-    in_focus: Number = None
-    """Share of the patch steps and of the lens rays that goes to pixels in focus, one ray each."""
-    noise_free: Switch = None
-    """Leave the noise of few lens rays out of the loss, yes or no."""
-
-
-@dataclass(frozen=True)
-class SplatChanges:
-    """Changes to the preset: splats only."""
-
-    splats: Count = None
-    """How many Gaussians in all (0: half as many as a photo has pixels, 10 000 to 60 000)."""
-    degree: Count = None
-    """Degree of the spherical harmonics by which colour depends on direction: 0, 1 or 2."""
-    blur: Annotated[BlurKind | None, _AS_PRESET] = None
-    """gaussian: each Gaussian is blurred by its own depth; scatter: the picture is, as in the paper."""
-    detail: Number = None
-    """Weight of the differences between neighbouring pixels' errors, in photos that have a lens."""
-    edges: Number = None
-    """Price of edges in the sharp picture: few strong ones rather than many weak ones."""
-    grow: Switch = None
-    """Move Gaussians that are hardly seen to where the error is."""
-
-
-@dataclass(frozen=True)
-class TrainCommandConfig:
+class TrainCommand:
     """Train on a scene: a sharp field, and the aperture and focus of every photo.
 
     For example:
@@ -129,14 +42,20 @@ class TrainCommandConfig:
       torchrun --nproc-per-node 2 -m dofnerf train fern --field hash --out fern-run     (one run by two processes)
     """
 
+    EVERYDAY: ClassVar[tuple[str, ...]] = (
+        "out", "preset", "field", "steps", "resume", "device", "share_aperture", "width", "downscale", "hold_every",
+        "seed",
+    )  # fmt: skip
+    FLAGS: ClassVar[tuple[Any, ...]] = (tyro.conf.DisallowNone,)
+
     scene: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SCENE")]
-    """The scene: a folder (LLFF, COLMAP, transforms.json, triplets, light field) or its transforms.json; demo is the
-    one in the package."""
+    """The scene: a folder (LLFF, COLMAP, transforms.json, triplets, light field), its transforms.json, or demo, which is
+    in the package."""
     out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-run in the current folder)")] = None
-    """The run's folder: config, checkpoint, lens table, previews, log."""
-    preset: Preset = "fast"
-    """fast: minutes; best: quality first; paper: the paper's settings; pinhole and sharp-oracle: the twins of fast,
-    without a lens, on the photos and on all-in-focus ones."""
+    """The run's folder: config, checkpoint, table of photos, previews, log."""
+    preset: PresetName = "fast"
+    """fast (minutes), best (quality first), paper (the paper's settings), pinhole (as fast, without a lens model) or
+    sharp-oracle (that, trained on sharp photos)."""
     field: Annotated[str | None, tyro.conf.arg(help_behavior_hint="(default: splat; nerf for the preset paper)")] = None
     """What the scene is made of: splat (3D Gaussians), hash, nerf or dsnerf."""
     steps: float = 1.0
@@ -148,34 +67,60 @@ class TrainCommandConfig:
     """Where to compute: cpu, cuda, or cuda if there is one."""
     format: FormatName = "auto"
     """The scene's format; auto looks."""
-    stages: StepChanges = dataclasses.field(default_factory=StepChanges)
-    rates: RateChanges = dataclasses.field(default_factory=RateChanges)
-    lens: LensChanges = dataclasses.field(default_factory=LensChanges)
-    gaussians: SplatChanges = dataclasses.field(default_factory=SplatChanges)
-    keep: KeepConfig = dataclasses.field(default_factory=KeepConfig)
-    reading: scenes.ReadOptions = dataclasses.field(default_factory=scenes.ReadOptions)
+    light: Curve = 2.2
+    """Gamma of the photos, or srgb: blur adds linear light."""
+    keep: Annotated[KeepConfig, _FLAT] = dataclasses.field(default_factory=KeepConfig)
+    reading: Annotated[scenes.ReadOptions, _FLAT, tyro.conf.OmitArgPrefixes] = dataclasses.field(
+        default_factory=scenes.ReadOptions
+    )
 
     def training(self) -> TrainConfig:
-        """The preset with the changes."""
-        if self.field is not None and self.field not in methods():
-            raise ValueError(f"--field {self.field}: there is no such field; there are {', '.join(methods())}")
-        check_share(self.steps)
-        config = shortened(preset(self.preset, self.field), self.steps)
-        if self.gaussians != SplatChanges():
-            if not isinstance(config.field_config, SplatConfig):
-                flags = "--splats, --degree, --blur, --detail, --edges and --grow"
-                raise ValueError(f"{flags} are for --field splat, not {config.field}")
-            config = replace(config, field_config=_changed(config.field_config, self.gaussians))
+        """The settings of the run."""
+        made, of_photos, of_losses = all_settings(self.preset, self.field)
         return replace(
-            config,
+            made,
             seed=self.reading.seed,
-            steps=_changed(config.steps, self.stages),
-            rates=_changed(config.rates, self.rates),
-            lens=_changed(config.lens, self.lens),
+            light=self.light,
+            method=getattr(self, "method"),  # noqa: B009
+            quantities=quantities.chosen({name: getattr(self, name) for name in of_photos}),
+            losses=losses.chosen({name: getattr(self, name) for name in of_losses}),
         )
 
 
-def run(config: TrainCommandConfig) -> Run:
+def command_for(arguments: Sequence[str]) -> type[TrainCommand]:
+    """The command's config for the --field, --preset and --steps among the arguments; refuses flags of other fields."""
+    given = {name: _peek(arguments, f"--{name}") for name in ("field", "preset", "steps")}
+    if given["field"] is not None and given["field"] not in methods():
+        raise ValueError(f"--field {given['field']}: there is no such field; there are {', '.join(methods())}")
+    preset = next((name for name in get_args(PresetName) if name == given["preset"]), "fast")
+    made, of_photos, of_losses = all_settings(preset, given["field"])
+    made = shortened(made, _share(given["steps"]))
+    groups = {"method": made.method, **of_photos, **of_losses}
+    parts = [(name, Annotated[type(one), _FLAT], dataclasses.field(default=one)) for name, one in groups.items()]
+    made_class = dataclasses.make_dataclass("TrainConfig", parts, bases=(TrainCommand,), frozen=True)
+    made_class.__doc__ = TrainCommand.__doc__
+    made_class.EVERYDAY = (*TrainCommand.EVERYDAY, *made.method.EVERYDAY)  # type: ignore[attr-defined]
+    _refuse_others(arguments, made.field, set(flags_of(made.method)))
+    return made_class
+
+
+def flags_of(config: Any, prefix: str = "") -> Iterator[str]:
+    """The flags, with their other names, that a dataclass of settings has on the command line."""
+    hints = get_type_hints(type(config), include_extras=True)
+    for one in fields(config):
+        value, marks = getattr(config, one.name), getattr(hints[one.name], "__metadata__", ())
+        name = prefix + one.name.replace("_", "-")
+        if dataclasses.is_dataclass(value):
+            yield from flags_of(value, prefix if _FLAT in marks else f"{name}.")
+            continue
+        aliases = [alias for mark in marks for alias in getattr(mark, "aliases", None) or ()]
+        for flag in (f"--{name}", *aliases):
+            yield flag
+            if isinstance(value, bool):
+                yield f"--{prefix}no-{flag.removeprefix('--' + prefix)}"
+
+
+def run(config: TrainCommand) -> Run:
     """Train as the config says; returns the run."""
     training = config.training()
     if config.out is not None:
@@ -184,22 +129,44 @@ def run(config: TrainCommandConfig) -> Run:
     out = config.out or Path(f"{scene.name}-run")
     if may_speak():
         print(f"scene    {scene.describe()}")
-        print(
-            f"train    {training.field}, preset {training.preset}, {training.steps.total} steps; folder {out}",
-            flush=True,
-        )
+        words = f"{training.field}, preset {training.preset}, {training.method.total} steps"
+        print(f"train    {words}; folder {out}", flush=True)
     done = train(scene, training, out=out, resume=config.resume, device=config.device, keep=config.keep, quiet=False)
     if not may_speak():
         return done
-    if done.has_lens:
-        aperture, focus = done.lens.aperture.detach(), done.lens.focus_depth.detach()
-        print(
-            f"lens     aperture {aperture.min():.4g} to {aperture.max():.4g}, focus {focus.min():.4g} to {focus.max():.4g}"
-        )
-    print(f"wrote    {out} in {done.learner.standing.seconds:.0f} s")
+    for name, one in done.learner.quantities.by_name.items():
+        if done.has_lens or not one.uses_lens:
+            print(f"{name:<8} {one.summary().replace('  ', ', ')}")
+    print(f"wrote    {out} in {done.learner.progress.seconds:.0f} s")
     return done
 
 
-def _changed(config: Any, changes: Any) -> Any:
-    given = {f.name: getattr(changes, f.name) for f in fields(changes)}
-    return replace(config, **{name: value for name, value in given.items() if value is not None})
+def _peek(arguments: Sequence[str], flag: str) -> str | None:
+    """The value of a flag, before the others are understood."""
+    found = None
+    for one, following in zip(arguments, [*arguments[1:], ""], strict=False):
+        if one == flag:
+            found = following
+        elif one.startswith(f"{flag}="):
+            found = one.partition("=")[2]
+    return found
+
+
+def _share(text: str | None) -> float:
+    try:
+        share = 1.0 if text is None else float(text)
+    except ValueError:
+        return 1.0  # the parser says what is wrong
+    check_share(share)
+    return share
+
+
+def _refuse_others(arguments: Sequence[str], field: str, own: set[str]) -> None:
+    """Refuse flags that only other fields have."""
+    others = {name: set(flags_of(one.preset("fast").config)) for name, one in methods().items() if name != field}
+    for argument in arguments:
+        flag = argument.partition("=")[0].replace("_", "-")
+        having = [name for name, flags in others.items() if flag in flags]
+        if argument.startswith("--") and having and flag not in own:
+            family = " and ".join(dict.fromkeys(methods()[name].family for name in having))
+            raise ValueError(f"{flag} is for {family} ({', '.join(having)}), not {field}")

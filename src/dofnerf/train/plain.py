@@ -14,17 +14,26 @@ def to_plain(config: Any) -> dict[str, Any]:
     return asdict(config)
 
 
-def from_plain(cls: type[T], value: Any, where: str = "config") -> T:
-    """The dataclass `cls` of a plain value; what is missing has its default."""
+def from_plain(cls: type[T], value: Any, where: str = "config", like: T | None = None) -> T:
+    """The dataclass `cls` of a plain value; what is missing has its default. Where a field may be anything, the one of
+    `like` says which dataclass it is."""
     if not isinstance(value, dict):
         raise ValueError(f"{where}: expected named values, found {value!r:.40}")
     hints = get_type_hints(cls)
+    free = {f.name: getattr(like, f.name) for f in fields(cls) if hints[f.name] is Any}  # type: ignore[arg-type]
     names = {f.name for f in fields(cls)}  # type: ignore[arg-type]
     for name in value:
         if name not in names:
             raise ValueError(f"{where}: unknown entry {name!r:.40}")
+    found = dict(free)
+    for name, given in value.items():
+        inside = f"{where}.{name}"
+        shown = free.get(name)
+        found[name] = (
+            from_plain(type(shown), given, inside, shown) if name in free else _value(hints[name], given, inside)
+        )
     try:
-        return cls(**{name: _value(hints[name], given, f"{where}.{name}") for name, given in value.items()})
+        return cls(**found)
     except TypeError as error:
         raise ValueError(f"{where}: {error}") from None
 

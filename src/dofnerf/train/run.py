@@ -1,4 +1,4 @@
-"""A trained scene: `Run.load(folder)`, `run.render(camera, aperture, focus_depth)`, and every photo's lens."""
+"""A trained scene: `Run.load(folder)`, `run.render(camera, aperture, focus_depth)`, and what each photo has."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import csv
 import math
 from pathlib import Path
 
+import torch
+
 from dofnerf.camera import Camera
 from dofnerf.files import atomic
 from dofnerf.models import Blur, Model, View
-from dofnerf.models.config import TrainConfig
-from dofnerf.models.setting import Setting
+from dofnerf.models.data import Setting
 from dofnerf.optics import LearnedLens, Lens, Shape, inverse
 from dofnerf.train import checkpoint
+from dofnerf.train.config import TrainConfig
 from dofnerf.train.learner import Learner
-
-_COLUMNS = ("photo", "aperture", "K", "focus_depth", "focus_disparity", "lens_radius", "f_number_exif")
 
 
 class Run:
@@ -51,9 +51,17 @@ class Run:
         return self.learner.lens
 
     @property
+    def lenses(self) -> list[Lens]:
+        """The lens found for each training photo, in their order; none for a run without one."""
+        if not self.has_lens:
+            return []
+        pairs = zip(self.lens.aperture.tolist(), self.lens.focus_disparity.tolist(), strict=True)
+        return [Lens(aperture, inverse(disparity)) for aperture, disparity in pairs]
+
+    @property
     def has_lens(self) -> bool:
-        """Whether any step learned one; a pinhole run knows no lens."""
-        return self.learner.standing.step > self.config.steps.pinhole_steps
+        """Whether any step learned one; a run without a lens model has none."""
+        return self.learner.progress.step > self.config.method.pinhole_steps
 
     def render(
         self,
@@ -66,7 +74,7 @@ class Run:
         """The picture that a camera takes: image (H, W, 3), disparity (H, W), alpha (H, W).
 
         `aperture` in pixels × scene units, 0 for sharp all over; `focus_depth` in scene units (inf is allowed), None
-        for what the middle of the picture shows.
+        for the depth in the middle of the picture.
         """
         if not (aperture >= 0 and math.isfinite(aperture)):
             raise ValueError(f"aperture must be 0 or more, found {aperture}")
@@ -80,24 +88,35 @@ class Run:
         else:
             disparity = inverse(focus_depth)
         lens = Lens(aperture, shape=shape, focus_disparity=disparity)
-        return self.model.view(camera, lens, Blur(layers, self.config.lens.light))
+        return self.model.view(camera, lens, Blur(layers, self.config.light))
 
-    def lens_table(self) -> list[dict[str, float | str]]:
-        """A row a photo, in scene units; the f-number is the one that the photo's EXIF names."""
-        setting, rows = self.setting, []
-        for i, row in enumerate(self.lens.table()):
-            f_number = setting.f_numbers[i]
-            known = {
-                "lens_radius": row["aperture"] / setting.focal[i],
-                "f_number_exif": "" if f_number is None else f_number,
-            }
-            rows.append({**row, **known, "photo": setting.photos[i]})
-        return rows
+    @torch.no_grad()
+    def as_shot(self, photo: int, camera: Camera, layers: int = 8) -> View:
+        """Training photo number `photo` again, given the scene's camera for it: through the lens that was found for it,
+        and with all else that was learned for it."""
+        camera, view = self.learner.quantities.camera(camera, photo), None
+        if self.has_lens:
+            lens = self.lenses[photo]
+            view = self.render(camera, lens.aperture, lens.focus_depth, layers=layers)
+        view = view or self.render(camera)
+        return view._replace(image=self.learner.quantities.develop(view.image, photo))
 
-    def write_lens(self, path: Path) -> None:
-        """The same as CSV."""
+    def photo_table(self) -> list[dict[str, float | str]]:
+        """A row a training photo: its name, and the columns of each quantity that was learned; lenses in scene
+        units."""
+        kinds = self.learner.quantities.by_name
+        learned = [one for name, one in kinds.items() if name != "lens" or self.has_lens]
+        columns = {
+            name: values for one in learned or kinds.values() for name, values in one.columns(self.setting).items()
+        }
+        columns = {"photo": self.setting.photos, **columns}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def write_photos(self, path: Path) -> None:
+        """The same as CSV; only the head if nothing was learned."""
+        rows = self.photo_table()
+        learned = self.has_lens or len(self.learner.quantities.by_name) > 1
         with atomic(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, _COLUMNS)
+            writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
-            if self.has_lens:
-                writer.writerows(self.lens_table())
+            writer.writerows(rows if learned else [])

@@ -9,21 +9,19 @@ from typing import Literal
 
 import torch
 
+from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import method
-from dofnerf.models.config import TrainConfig
-from dofnerf.models.data import training_data
-from dofnerf.models.setting import Setting
+from dofnerf.models.data import Setting, training_data
 from dofnerf.models.workers import gathered, several
 from dofnerf.scenes import Scene
 from dofnerf.train import checkpoint
-from dofnerf.train.folder import KeepConfig, RunFolder
+from dofnerf.train.config import TrainConfig
+from dofnerf.train.config import preset as preset_of
+from dofnerf.train.folder import KeepConfig, Recorder, writer_class
 from dofnerf.train.learner import Learner
-from dofnerf.train.loop import Onlooker, learn
+from dofnerf.train.loop import NullRecorder, learn
 from dofnerf.train.plain import to_plain
-from dofnerf.train.presets import preset as preset_of
-from dofnerf.train.progress import Progress
 from dofnerf.train.run import Run
-from dofnerf.train.scalars import writer_class
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -38,12 +36,11 @@ def train(
     keep: KeepConfig | None = None,
     quiet: bool = True,
 ) -> Run:
-    """Train on `scene.train`. `preset` is a name or a whole TrainConfig (`presets.preset(name, field)`, changed at
-    will).
+    """Train on `scene.train`. `preset` is a name, or a whole TrainConfig such as `preset(name, field)` with changes.
 
-    With a folder `out`, the run is kept there and can be resumed: exactly as if it had never stopped. `resume` goes on
-    with what is there, and begins if nothing is. Called by several processes that torchrun started, they train one run
-    together (see `workers`), and the first one writes.
+    With a folder `out`, the run is kept there and can be resumed exactly; `resume` goes on with what is there, and
+    begins if nothing is. Processes that torchrun started train one run together (see `models.workers`); the first one
+    writes.
     """
     config = preset if isinstance(preset, TrainConfig) else preset_of(preset, field)
     if isinstance(preset, TrainConfig) and field not in (None, preset.field):
@@ -56,21 +53,21 @@ def train(
         if workers.count > 1 and not method(config.field).divides:
             raise ValueError(f"the field {config.field!r} trains in one process; start it without torchrun")
         if not workers.first:
-            data = training_data(scene, config.steps.photos, place)
+            data = training_data(scene, config.photos, place)
             learner = checkpoint.unpack(workers.tell(b""), place)
-            return Run(learn(learner, data, Onlooker(), workers), folder)
-        setting = Setting.of(scene, config)
+            return Run(learn(learner, data, NullRecorder(), workers), folder)
+        setting = Setting.of(scene, config.lens.share_aperture)
         kept = _kept(setting, config, place, folder, resume)
-        data = training_data(scene, config.steps.photos, place)
+        data = training_data(scene, config.photos, place)
         learner = kept or Learner.begin(config, setting, scene, data, place)
         if workers.count > 1:
             workers.tell(checkpoint.pack(learner))
-        with Progress(config.steps.total, quiet) as progress:
-            keeper = RunFolder(folder, keep, progress, data)
-            keeper.describe(learner, scene)
+        with Bar("start", config.method.total, quiet=quiet) as bar:
+            recorder = Recorder(folder, keep, bar, data)
+            recorder.describe(learner, scene)
             for words in () if kept else learner.model.notes:
-                keeper.say(words)
-            return Run(learn(learner, data, keeper, workers), folder)
+                recorder.say(words)
+            return Run(learn(learner, data, recorder, workers), folder)
 
 
 def choose_device(name: str) -> torch.device:

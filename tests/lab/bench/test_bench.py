@@ -25,7 +25,7 @@ from dofnerf.lab.bench.experiments.shallow import gap_share
 from dofnerf.lab.bench.results import read_results
 from dofnerf.lab.bench.run import BenchConfig, choose
 from dofnerf.lab.bench.tables import same_focus
-from dofnerf.train import Run, pinhole_twin
+from dofnerf.train import Run, preset, without_lens
 
 
 def tiny(_preset, field):
@@ -68,7 +68,7 @@ def test_the_table_has_our_figures_and_the_papers(bench, room):
     for row, name in zip(rows, ("without-a-lens-model", "ours", "trained-on-sharp-photos"), strict=True):
         run = Run.load(bench / "cells" / "room-blurred" / "hash" / name / "seed-0" / "run")
         assert run.has_lens == (name == "ours")
-        assert run.config.steps.photos == ("sharp" if name == "trained-on-sharp-photos" else "given")
+        assert run.config.photos == ("sharp" if name == "trained-on-sharp-photos" else "given")
         assert row["PSNR"] == f"{held_out_psnr(run, scene):.2f}"
         assert row["LPIPS"] == "no weights"
     words = (bench / "results.md").read_text(encoding="utf-8")
@@ -175,7 +175,7 @@ def test_the_ablation_freezes_what_it_says(room):
     plan = EXPERIMENTS["ablation"].plan(Choice((chosen,), {chosen: scenes.load(room)}, ("hash",)))
     switches = [(c.config.lens.learn_aperture, c.config.lens.learn_focus) for c in plan[1:]]
     assert switches == [(True, False), (False, True), (True, True)]
-    assert plan[0].config == pinhole_twin(plan[3].config)
+    assert plan[0].config == without_lens(plan[3].config)
 
 
 def test_design_changes_one_thing_at_a_time_and_leaves_held_out_views_alone(room, monkeypatch):
@@ -185,7 +185,7 @@ def test_design_changes_one_thing_at_a_time_and_leaves_held_out_views_alone(room
     assert len({json.dumps(cell.plain()["config"], sort_keys=True) for cell in plan}) == len(plan) == 13
     scene, whole = plan[0].scene.load(), scenes.load(room)
     assert set(scene.test) <= set(whole.train) and not set(scene.train) & (set(whole.test) | set(scene.test))
-    lines = design.choices_of("splat", plan[0].config.steps)
+    lines = design.choices_of("splat", preset("fast", "splat").method)
     assert len(lines) == 19 and lines[design.PRESET] == {}
 
 

@@ -55,7 +55,7 @@ def test_processes_that_are_told_to_stop_leave_a_checkpoint(cells, tmp_path):
     assert os.getpgid(process.pid) != os.getpgid(0)  # a terminal's Ctrl-C does not reach it a second time
     pool.end(True)
     assert process.exitcode == 0 and not pool.running
-    assert Run.load(endless.folder(tmp_path) / "run").learner.standing.step >= 20
+    assert Run.load(endless.folder(tmp_path) / "run").learner.progress.step >= 20
 
 
 @pytest.mark.parametrize(

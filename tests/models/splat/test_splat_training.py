@@ -1,27 +1,25 @@
 """Splats in the trainer: they begin on the scene's points, learn scene and lens, grow, stop, resume and come back."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from tiny_world import QUIET, scene
 
-from dofnerf.models.data import missed, training_data
+from dofnerf.models.data import training_data
+from dofnerf.models.losses import residual, sparse_gradient_prior
+from dofnerf.models.splat.config import SplatConfig
 from dofnerf.models.splat.growth import Growth
 from dofnerf.models.splat.model import begin_splats
-from dofnerf.models.splat.training import SplatConfig, SplatMethod, SplatSteps, price_of_edges
+from dofnerf.models.splat.training import SplatMethod, SplatSteps
 from dofnerf.train import Run, preset, train
-from dofnerf.train.folder import RunFolder
+from dofnerf.train.folder import Recorder
 
 
 def small(steps=(30, 50, 0), **own):
     made = preset("fast", "splat")
-    lens = replace(made.lens, search_width=24, max_radius=8.0)
-    return replace(
-        made, steps=replace(made.steps, **dict(zip(("pinhole_steps", "lens_steps", "lens_ray_steps"), steps, strict=True))),
-        lens=lens, field_config=SplatConfig(splats=400, **own),
-    )  # fmt: skip
+    counts = dict(zip(("pinhole_steps", "lens_steps", "sub_aperture_steps"), steps, strict=True))
+    method = {"splats": 400, "gradient_prior": 0.0, **counts, **own}
+    return made.changed({"lens": {"search_width": 24, "max_radius": 8.0}, "method": method})
 
 
 def error(run, world, **lens):
@@ -45,7 +43,7 @@ def test_they_learn_the_scene():
 
 @pytest.mark.parametrize("own", [{"blur": "scatter"}, {"degree": 0}, {"grow": False}])
 def test_every_way_trains(own):
-    assert train(scene(), small((2, 2, 2), **own)).learner.standing.step == 6
+    assert train(scene(), small((2, 2, 2), **own)).learner.progress.step == 6
 
 
 def test_a_step_is_cheaper_than_a_ramp_and_flat_is_cheapest():
@@ -53,27 +51,30 @@ def test_a_step_is_cheaper_than_a_ramp_and_flat_is_cheapest():
     flat, step, ramp = (torch.zeros(9, 9, 3) for _ in range(3))
     step[:, 4:] = 0.8
     ramp += torch.linspace(0, 0.8, 9)[:, None]
-    costs = [float(price_of_edges(image)) for image in (flat, step, ramp)]
+    costs = [float(sparse_gradient_prior(image)) for image in (flat, step, ramp)]
     assert costs == sorted(costs)
     one = (3 * 0.8**2 + 1e-4) ** 0.2
     assert costs[1] == pytest.approx((one + 7 * 1e-4**0.2) / 8, rel=1e-5)
     assert costs[2] == pytest.approx((3 * 0.1**2 + 1e-4) ** 0.2, rel=1e-4)
-    assert float(price_of_edges(step + 1)) == pytest.approx(costs[0])  # what is whiter than white does not show
+    assert float(sparse_gradient_prior(step + 1)) == pytest.approx(costs[0])  # what is whiter than white does not show
 
 
 def test_a_photo_that_may_be_cut_off_says_only_this_bright_or_brighter():
     shown = torch.tensor([1.6, 1.6, 0.9, 1.6], requires_grad=True)
-    off = missed(shown, torch.tensor([1.0, 0.97, 0.97, 0.5]))
+    off = residual(shown, torch.tensor([1.0, 0.97, 0.97, 0.5]))
     torch.testing.assert_close(off.detach(), torch.tensor([0.0, 0.0, -0.07, 1.1]))
     off.sum().backward()
     assert shown.grad.tolist() == [0, 0, 1, 1]
     bright, dark = torch.tensor([1.5]), torch.tensor([0.7])
-    assert float(missed(dark, torch.tensor([0.97]), (bright + dark) / 2)) == 0  # together they are brighter than white
-    assert float(missed(bright, torch.tensor([0.97]), (bright + dark - 0.4) / 2)) > 0
+    assert (
+        float(residual(dark, torch.tensor([0.97]), (bright + dark) / 2)) == 0
+    )  # together they are brighter than white
+    assert float(residual(bright, torch.tensor([0.97]), (bright + dark - 0.4) / 2)) > 0
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"edges": -1.0}, {"edges": float("nan")}, {"detail": -1.0}, {"degree": 3}, {"splats": -1}]
+    "wrong",
+    [{"gradient_prior": -1.0}, {"gradient_prior": float("nan")}, {"detail": -1.0}, {"degree": 3}, {"splats": -1}],
 )
 def test_settings_that_cannot_be_are_refused(wrong):
     with pytest.raises(ValueError, match="0 or more"):
@@ -81,25 +82,25 @@ def test_settings_that_cannot_be_are_refused(wrong):
 
 
 def losses_of(stage, **own):
-    """A step's loss without and with a price on edges, and what the price is of."""
+    """A step's loss without and with the sparse-gradient prior, and what the price is of."""
     world, config = scene(), small((2, 2, 2), **own)
-    config = replace(config, lens=replace(config.lens, search=False))  # every photo has the lens that it starts with
+    config = config.changed({"lens": {"search": False}})  # every photo has the lens that it starts with
     run = train(world, config)
     data = training_data(world, "given", torch.device("cpu"))
     found = []
     for edges in (0.0, 0.5):
-        one = replace(config, field_config=replace(config.field_config, edges=edges))
-        steps = SplatSteps(data, run.model, run.lens, one)
+        one = config.changed({"method": {"gradient_prior": edges}})
+        steps = SplatSteps(data, run.model, run.learner.quantities, one, run.learner.memory)
         steps.before(0, torch.Generator())
         found.append(float(steps(stage, torch.Generator().manual_seed(1)).loss.detach()))
-    photo = int(run.model.order[0])
-    return *found, 0.5 * float(price_of_edges(run.model.picture(data.cameras[photo], degree=0).image.detach()))
+    photo = int(run.learner.memory["order"][0])
+    return *found, 0.5 * float(sparse_gradient_prior(run.model.picture(data.cameras[photo], degree=0).image.detach()))
 
 
 def test_edges_cost_while_the_lens_is_seen_in_parts_and_only_then():
-    free, paid, price = losses_of("lens rays")
+    free, paid, price = losses_of("sub-apertures")
     assert price > 0.01 and paid - free == pytest.approx(price, rel=1e-4)
-    for stage, own in (("pinhole", {}), ("patches", {}), ("lens rays", {"blur": "scatter"})):
+    for stage, own in (("pinhole", {}), ("lens", {}), ("sub-apertures", {"blur": "scatter"})):
         free, paid, _ = losses_of(stage, **own)
         assert paid == free
 
@@ -107,7 +108,7 @@ def test_edges_cost_while_the_lens_is_seen_in_parts_and_only_then():
 def test_all_rates_fall_alike():
     run = train(scene(), small((2, 2, 2)))
     whole = SplatMethod().groups(run.model, run.config)
-    assert [group.rate(6) / group.rate(0) for group in whole] == pytest.approx([run.config.rates.decay] * len(whole))
+    assert [group.rate(6) / group.rate(0) for group in whole] == pytest.approx([run.config.method.decay] * len(whole))
 
 
 def test_a_stopped_run_ends_as_if_it_had_not(tmp_path, monkeypatch):
@@ -115,12 +116,12 @@ def test_a_stopped_run_ends_as_if_it_had_not(tmp_path, monkeypatch):
     whole = train(world, made)
 
     def stop(self, learner, outcome):
-        if learner.standing.step == 7:
+        if learner.progress.step == 7:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "watch", stop)
-        patch.setattr(RunFolder, "due", lambda self: True)
+        patch.setattr(Recorder, "watch", stop)
+        patch.setattr(Recorder, "is_due", lambda self: True)
         with pytest.raises(KeyboardInterrupt):
             train(world, made, out=tmp_path / "run", keep=QUIET)
     train(world, made, out=tmp_path / "run", resume=True, keep=QUIET)
@@ -129,19 +130,19 @@ def test_a_stopped_run_ends_as_if_it_had_not(tmp_path, monkeypatch):
         assert torch.equal(again[name], value), name
 
 
-def test_faint_and_unseen_gaussians_move_to_the_blamed_and_nothing_else_changes():
+def test_faint_and_unseen_gaussians_move_to_where_the_error_is_and_nothing_else_changes():
     points = torch.rand(40, 3, generator=torch.Generator().manual_seed(0))
-    model = begin_splats(points, torch.full((40, 3), 0.5), torch.full((40,), 0.1), 1, 2.2, 3)
+    model = begin_splats(points, torch.full((40, 3), 0.5), torch.full((40,), 0.1), 1, 2.2)
     adam = torch.optim.Adam(model.parameters(), 0.0)
     sum(value.square().sum() for value in model.parameters()).backward()
     adam.step()
     with torch.no_grad():
         model.opacity_logits[0] = -9.0
-        model.seen[:] = 1000.0
-        model.seen[1] = 0.1
-        model.blamed[7], model.blamed[9] = 1.0, 2.0
+    memory = {"error": torch.zeros(40), "coverage": torch.full((40,), 1000.0)}
+    memory["coverage"][1] = 0.1
+    memory["error"][7], memory["error"][9] = 1.0, 2.0
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
-    Growth(100).move(model, torch.Generator().manual_seed(0), adam)
+    Growth(100).move(model, memory, torch.Generator().manual_seed(0), adam)
     moved = (model.means != before["means"]).any(-1).nonzero()[:, 0].tolist()
     assert set(moved) == {0, 1}
     for index in moved:
@@ -152,7 +153,7 @@ def test_faint_and_unseen_gaussians_move_to_the_blamed_and_nothing_else_changes(
     untouched = [i for i in range(40) if i not in (0, 1, 7, 9)]
     for name, value in model.named_parameters():
         assert torch.equal(value[untouched], before[name][untouched]), name
-    assert not bool(model.blamed.any() | model.seen.any())
+    assert not bool(memory["error"].any() | memory["coverage"].any())
 
 
 def test_what_a_wall_hides_is_not_seen():
@@ -163,9 +164,9 @@ def test_what_a_wall_hides_is_not_seen():
     wall = torch.from_numpy(camera.unproject(across.numpy(), np.full(200, 2.0))).float()
     behind = torch.from_numpy(camera.unproject(across[95:105].numpy(), np.full(10, 4.0))).float()
     sizes = torch.full((210,), 0.15 * 2 * camera.width / camera.fx)
-    model = begin_splats(torch.cat([behind, wall]), torch.full((210, 3), 0.5), sizes, 0, 2.2, 1)
+    model = begin_splats(torch.cat([behind, wall]), torch.full((210, 3), 0.5), sizes, 0, 2.2)
     with torch.no_grad():
         model.opacity_logits[:] = 6.0
-    model.blame(camera, None, torch.ones(camera.height, camera.width))
-    assert float(model.seen[:10].max()) < 0.2 < float(model.seen[10:].max())
-    torch.testing.assert_close(model.seen, model.blamed)
+    error, seen = model.error_share(camera, None, torch.ones(camera.height, camera.width)).unbind(-1)
+    assert float(seen[:10].max()) < 0.2 < float(seen[10:].max())
+    torch.testing.assert_close(seen, error)

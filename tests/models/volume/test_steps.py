@@ -4,7 +4,7 @@ ray."""
 import numpy as np
 import pytest
 import torch
-from tiny_world import FAR, NEAR, config, scene
+from tiny_world import FAR, NEAR, OnlyLens, config, scene
 
 from dofnerf.models import NotFinite
 from dofnerf.models.data import training_data
@@ -12,7 +12,8 @@ from dofnerf.models.volume import Concentrated, Shaded
 from dofnerf.models.volume.rays import choose_space
 from dofnerf.models.volume.steps import VolumeSteps
 from dofnerf.optics import LearnedLens
-from dofnerf.train.lens_search import SmallView, sharp_pixels
+from dofnerf.train.in_focus import in_focus_mask
+from dofnerf.train.lens_search import SmallView
 
 
 class Truth:
@@ -52,7 +53,9 @@ def knowing(world, photos="given", **changes):
         len(lenses), world.near, world.far, 8.0,
         aperture=[lens.aperture for lens in lenses], focus_disparity=[1 / lens.focus_depth for lens in lenses],
     )  # fmt: skip
-    return VolumeSteps(training_data(world, photos, torch.device("cpu")), Truth(world), lens, config(**changes))
+    return VolumeSteps(
+        training_data(world, photos, torch.device("cpu")), Truth(world), OnlyLens(lens), config(**changes)
+    )
 
 
 def test_a_patch_loses_nothing_where_no_light_is_missing():
@@ -89,7 +92,7 @@ def test_pixels_called_sharp_are():
     world, which = scene(size=(30, 36)), 1  # focused on the wall
     steps = knowing(world)
     sharp, photo = torch.from_numpy(world.sharp(which)), torch.from_numpy(world.photo(which))
-    mask = sharp_pixels(SmallView(sharp, torch.from_numpy(1 / world.depth(which)), photo, 1.0), steps.lens, which) > 0
+    mask = in_focus_mask(SmallView(sharp, torch.from_numpy(1 / world.depth(which)), photo, 1.0), steps.lens, which) > 0
     assert 0.3 < float(mask.float().mean()) < 0.95
     assert float((sharp - photo)[mask].abs().mean()) < 0.005 < float((sharp - photo)[~mask].abs().max())
 
@@ -112,8 +115,8 @@ def test_photos_without_blur_are_learned_by_random_rays():
         steps.lens.raw_aperture[1:] -= 5.0
     generator = torch.Generator().manual_seed(0)
     outcomes = [steps("patches", generator) for _ in range(30)]
-    assert {int(one.photos) for one in outcomes if one.photos is not None} == {0}
-    plain = [one for one in outcomes if one.photos is None]
+    assert {int(one.through_lens) for one in outcomes if one.through_lens is not None} == {0}
+    plain = [one for one in outcomes if one.through_lens is None]
     assert all(one.rays == 96 and float(one.error) < 1e-6 for one in plain) and len(plain) > 15
 
 

@@ -8,6 +8,7 @@ import torch
 from scipy.integrate import quad
 
 from dofnerf.models import Blur
+from dofnerf.models.losses import sparse_depth_loss
 from dofnerf.models.volume import (
     Shaded,
     concentrate,
@@ -15,7 +16,6 @@ from dofnerf.models.volume import (
     layer_edges,
     put_lens,
     ray_weights,
-    sparse_depth_loss,
 )
 from dofnerf.models.volume.weights import thickness_of
 from dofnerf.optics import Lens, coc_radius_from_disparity, scatter, scatter_layers

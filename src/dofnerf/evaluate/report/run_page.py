@@ -82,17 +82,18 @@ def write_run_page(
         page.heading("Cameras in space"),
         page.cameras_in_space(world_of(run, scene), "Drag to turn, scroll or pinch to scale."),
     ]
-    config, steps = run.config, run.config.steps
+    config = run.config
+    counts = " + ".join(str(getattr(config.method, name)) for name in config.method.STAGES.values())
     about = (
-        f"dofnerf {dofnerf.__version__}; {scene.describe()}; {config.field}, preset {config.preset}, {steps.pinhole_steps} + "
-        f"{steps.lens_steps} + {steps.lens_ray_steps} steps, seed {config.seed}"
+        f"dofnerf {dofnerf.__version__}; {scene.describe()}; {config.field}, preset {config.preset}, {counts} "
+        f"steps, seed {config.seed}"
     )
     page.write_page(path, f"{run.folder.name if run.folder else 'run'}: {scene.name}", body, about)
     return scores
 
 
 def _head(run: Run, scene: Scene, scores: Scores | None, reference: Reference) -> list[str]:
-    steps, seconds = run.config.steps.total, run.learner.standing.seconds
+    steps, seconds = run.config.method.total, run.learner.progress.seconds
     lens = "every photo's lens learned" if run.has_lens else "without a lens model"
     first = f"{run.config.field}, {steps} steps in {seconds:.0f} s, {lens}. {len(scene.train)} photos trained."
     if scores is None:

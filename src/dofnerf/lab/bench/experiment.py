@@ -65,7 +65,7 @@ def all_combinations(choice: Choice, variants: Mapping[str, Change], kind: Kind 
 
 def changed(config: TrainConfig, changes: Mapping[str, Mapping[str, object]]) -> TrainConfig:
     """The configuration with some members of its parts changed."""
-    return replace(config, **{part: replace(getattr(config, part), **new) for part, new in changes.items()})
+    return config.changed(changes)
 
 
 def folder_name(words: str) -> str:

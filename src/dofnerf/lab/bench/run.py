@@ -22,7 +22,7 @@ from dofnerf.lab.bench.results import MARKDOWN, Draft, Results, markdown_table, 
 from dofnerf.lab.bench.schedule import already_done, announce, work_off
 from dofnerf.models import methods
 from dofnerf.scenes import PACKAGED
-from dofnerf.train.presets import check_share
+from dofnerf.train.config import check_share
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def _progress(done: Outcomes, out: Path, weights: dict[str, float], running: dic
         ended = [*done.found, *done.failed]
         now = list(running.values())
         steps = steps_done(now, out)
-        share = sum(weights[cell.key] * steps.get(cell.key, 0) / cell.config.steps.total for cell in now)
+        share = sum(weights[cell.key] * steps.get(cell.key, 0) / cell.config.method.total for cell in now)
         bar.update(sum(weights[key] for key in ended) + share, f"{len(ended)} of {len(done.cells)} cells")
 
     def watch() -> None:
@@ -125,16 +125,17 @@ def _progress(done: Outcomes, out: Path, weights: dict[str, float], running: dic
 
 def seconds_of(cell: Cell, pixels: int) -> float:
     """On the machine of docs/results.md, of a scene whose photos have so many pixels."""
-    steps, field = cell.config.steps, cell.config.field
+    own, field = cell.config.method, cell.config.field
     plain, blurred = SECONDS.get(field, SECONDS["hash"])
-    each = pixels / PIXELS if field == "splat" else steps.rays / RAYS
-    has_lens = steps.total > steps.pinhole_steps
+    each = pixels / PIXELS if field == "splat" else own.rays / RAYS
+    has_lens = own.total > own.pinhole_steps
     searches = (1 + len(cell.config.lens.refits)) if cell.config.lens.search and has_lens else 0
     if cell.kind == "cost":
-        return AROUND + BEGIN.get(field, 0) + 2 * (plain + blurred) * min(100, steps.total)
+        return AROUND + BEGIN.get(field, 0) + 2 * (plain + blurred) * min(100, own.total)
     # Splats draw a view for each sub-aperture, and a sharp one.
-    last = plain * (steps.lens_points + 1) if field == "splat" else blurred
-    trained = plain * steps.pinhole_steps + blurred * steps.lens_steps + last * steps.lens_ray_steps
+    last = plain * (own.sub_apertures + 1) if field == "splat" else blurred
+    counts = (getattr(own, name) for name in own.STAGES.values())
+    trained = sum(cost * count for cost, count in zip((plain, blurred, last), counts, strict=False))
     return AROUND + BEGIN.get(field, 0) + each * trained + 20.0 * searches
 
 

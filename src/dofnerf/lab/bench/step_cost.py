@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from statistics import median
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
-from dofnerf.models.config import Stage
-from dofnerf.models.data import training_data
-from dofnerf.models.setting import Setting
+from dofnerf.models.data import Setting, training_data
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes import Scene
 from dofnerf.train import Run, TrainConfig
@@ -36,9 +33,10 @@ def patch_of(field: str) -> int:
 
 def begun(scene: Scene, config: TrainConfig, patch: int) -> Learner:
     """A learner with the true lens, whose two kinds of step have the same number of rays."""
-    config = replace(config, steps=replace(config.steps, patch_size=patch, rays=patch * patch))
+    if hasattr(config.method, "patch_size"):
+        config = config.changed({"method": {"patch_size": patch, "rays": patch * patch}})
     data = training_data(scene, "given", torch.device("cpu"))
-    learner = Learner.begin(config, Setting.of(scene, config), scene, data)
+    learner = Learner.begin(config, Setting.of(scene, config.lens.share_aperture), scene, data)
     true = [scene.lens(i) for i in scene.train]
     if all(true):
         low, high = learner.lens.focus_range
@@ -54,31 +52,32 @@ def step_times(learner: Learner, scene: Scene, rounds: int) -> dict[str, float]:
     """Median processor seconds of a pinhole step and of a step by patches."""
     field = learner.config.field
     steps = steps_of(learner, training_data(scene, "given", learner.device))
-    times: dict[Stage, list[float]] = {stage: [] for stage in get_args(Stage)}
+    pinhole, blurred, *_ = learner.config.method.STAGES
+    times: dict[str, list[float]] = {stage: [] for stage in learner.config.method.STAGES}
 
-    def step(stage: Stage) -> None:
+    def step(stage: str) -> None:
         start = time.process_time()
-        steps.before(learner.standing.step, learner.generator)
+        steps.before(learner.progress.step, learner.generator)
         learner.update(steps(stage, learner.generator))
         times[stage].append(time.process_time() - start)
-        learner.standing.step = 60  # beyond the warm-up of the rate; not the end of a stage
+        learner.progress.step = 60  # beyond the warm-up of the rate; not the end of a stage
 
     for _ in range(min(WARM.get(field, 1), 5 * rounds)):
         if field == "hash":
             learner.model.refresh(1 / 16, learner.generator)  # type: ignore[operator]
-        step("pinhole")
-    step("patches")
+        step(pinhole)
+    step(blurred)
     for taken in times.values():
         taken.clear()
     for _ in range(rounds):
-        step("pinhole")
-        step("patches")
-    return {"pinhole": median(times["pinhole"]), "patches": median(times["patches"])}
+        step(pinhole)
+        step(blurred)
+    return {"pinhole": median(times[pinhole]), "patches": median(times[blurred])}
 
 
 def training_cost(scene: Scene, config: TrainConfig) -> dict[str, Any]:
-    """Seconds of both kinds of step, and their ratio; `config.steps.total` rounds if that is fewer than usual."""
-    rounds = max(1, min(ROUNDS.get(config.field, _FEW), config.steps.total))
+    """Seconds of both kinds of step, and their ratio; `config.method.total` rounds if that is fewer than usual."""
+    rounds = max(1, min(ROUNDS.get(config.field, _FEW), config.method.total))
     patch = min(patch_of(config.field), *scene.size)
     found = step_times(begun(scene, config, patch), scene, rounds)
     return {**found, "ratio": found["patches"] / found["pinhole"], "rounds": rounds, "patch": patch}
@@ -93,7 +92,7 @@ def rendering_cost(scene: Scene, config: TrainConfig) -> dict[str, Any]:
     lens = scene.lens(scene.train[0]) or Lens(
         float(learner.lens.aperture[0].detach()), 2 / (1 / scene.near + 1 / scene.far)
     )
-    rounds = max(1, min(ROUNDS.get(config.field, _FEW) // 10 or 1, config.steps.total))
+    rounds = max(1, min(ROUNDS.get(config.field, _FEW) // 10 or 1, config.method.total))
     ways: dict[str, Callable[[], Any]] = {
         "sharp": lambda: run.render(camera),
         "lens": lambda: run.render(camera, lens.aperture, lens.focus_depth, layers=1),

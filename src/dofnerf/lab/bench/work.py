@@ -61,7 +61,7 @@ def lacks_lpips(found: Findings) -> bool:
 def scored(run: Run, scene: Scene, lpips: LpipsConfig, folder: Path) -> Findings:
     """A run's figures and lenses; its middle held-out view becomes a picture in the folder."""
     found: dict[str, Any] = score(run, scene, lpips.find()).plain()
-    found |= {"seconds": run.learner.standing.seconds, "scene": scene.name, "size": list(scene.size)}
+    found |= {"seconds": run.learner.progress.seconds, "scene": scene.name, "size": list(scene.size)}
     found["view"] = scene.test[len(scene.test) // 2]
     write_image(folder / VIEW, sharp_view(run, scene, found["view"]))
     found["lenses"] = _plain(photo_lenses(run, scene))

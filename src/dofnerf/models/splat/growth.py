@@ -1,18 +1,21 @@
 """Growth with a fixed number of Gaussians: those that hardly show move to where the error is (after Kheradmand et al.
 2024).
 
-Idle are the faint, and those that are worth less than a fraction of a pixel in the photos: hidden, or too small. A
-Gaussian's blame is the squared error of the pixels that it colours, each by its share, from photos in which it is in
-focus: blurred photos say little about where detail is missing. A Gaussian that is to be doubled splits: both halves get
-the opacity that together lets as much light through as before, and the new one a place drawn from the old one's shape.
+Idle are the faint, and those that cover less than a fraction of a pixel in the photos: hidden, or too small. The error
+attributed to a Gaussian is the squared error of the pixels that it colours, each by its share, from photos in which it
+is in focus: blurred photos say little about where detail is missing. A Gaussian that is to be doubled splits: both
+halves get the opacity that together lets as much light through as before, and the new one a place drawn from the old
+one's shape.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from dofnerf.models.splat.raster.reference import rotation_matrices
 
@@ -27,35 +30,42 @@ _SMALLER = 0.8  # of the sizes of those that split
 
 @dataclass(frozen=True)
 class Growth:
-    """When to look and when to move, in a run of `total` steps."""
+    """When to attribute errors and when to move, in a run of `total` steps. `memory` has the `error` (N,) attributed to
+    each Gaussian and its `coverage` (N,) in pixels, since the last move."""
 
     total: int
     every: int = 100
-    look: int = 4
+    sample: int = 4
 
-    def looks(self, step: int) -> bool:
-        """Whether this step's error is to be remembered: in the steps since the last move, or that long before the
-        first."""
-        return step % self.look == 0 and self.due(step - step % self.every + self.every - 1)
+    def is_due(self, step: int) -> bool:
+        """Whether to attribute this step's error: every few steps between moves, and as long before the first."""
+        return step % self.sample == 0 and self.moves_after(step - step % self.every + self.every - 1)
 
-    def due(self, step: int) -> bool:
-        """Whether to move after this step: not at the start, and not when nothing is left to settle."""
+    def moves_after(self, step: int) -> bool:
+        """Whether to move after this step: not at the start, and not when too little time is left to settle."""
         return (step + 1) % self.every == 0 and 0.1 * self.total < step < 0.75 * self.total
 
+    def note(self, share: Tensor, memory: Mapping[str, Tensor]) -> None:
+        """Add a step's attributed errors and coverage (N, 2)."""
+        memory["error"].add_(share[:, 0])
+        memory["coverage"].add_(share[:, 1])
+
     @torch.no_grad()
-    def move(self, model: SplatModel, generator: torch.Generator, adam: torch.optim.Adam) -> None:
-        """Move idle ones, up to a share of all, to the blamed."""
+    def move(
+        self, model: SplatModel, memory: Mapping[str, Tensor], generator: torch.Generator, adam: torch.optim.Adam
+    ) -> None:
+        """Move idle Gaussians, up to a share of all, to those with the largest errors."""
         opacity = torch.sigmoid(model.opacity_logits)
-        idle = (opacity < _FAINT) | (model.seen < _IDLE * self.every / self.look)
+        idle = (opacity < _FAINT) | (memory["coverage"] < _IDLE * self.every / self.sample)
         places = idle.nonzero()[:, 0]
         count = min(len(places), int(_MOST * len(opacity)))
-        blame = torch.where(idle, 0.0, model.blamed)
-        model.blamed.zero_()
-        model.seen.zero_()
-        if not count or not bool(blame.sum() > 0):
+        error = torch.where(idle, 0.0, memory["error"])
+        memory["error"].zero_()
+        memory["coverage"].zero_()
+        if not count or not bool(error.sum() > 0):
             return
         gone = places[torch.randperm(len(places), generator=generator, device=generator.device)[:count]]
-        chosen = torch.multinomial(blame, count, replacement=False, generator=generator)
+        chosen = torch.multinomial(error, count, replacement=False, generator=generator)
         both = torch.cat([gone, chosen])
         half = 1 - (1 - opacity[chosen]).clamp(min=1e-4).sqrt()
         spread = model.log_scales[chosen].exp() * torch.randn(count, 3, generator=generator, device=generator.device)

@@ -35,20 +35,14 @@ class SplatModel(Model):
     (`Style(light=1)`), look sharp as they do there, and get their blur in linear light all the same. `background` (3,),
     display values, lies behind.
 
-    Beside it, what training keeps: `unit`, the median size at the start; `blamed` and `seen` (N,), see `blame`; `order`
-    of the photos.
+    `unit` is the median size at the start, in which learning rates are measured.
     """
 
     is_quick = True
     background: Tensor
     unit: Tensor
-    blamed: Tensor
-    seen: Tensor
-    order: Tensor
 
-    def __init__(
-        self, gaussians: Gaussians, style: Style = CLASSIC, background: Tensor | None = None, photos: int = 0
-    ) -> None:
+    def __init__(self, gaussians: Gaussians, style: Style = CLASSIC, background: Tensor | None = None) -> None:
         super().__init__()
         like, harmonics = gaussians.means.detach(), gaussians.harmonics
         self.means, self.log_scales, self.rotations, self.opacity_logits, self.base, self.directional = (
@@ -58,9 +52,6 @@ class SplatModel(Model):
         self.register_buffer("background", like.new_zeros(3) if background is None else background.detach().clone())
         size = gaussians.log_scales.detach().mean(-1).exp()
         self.register_buffer("unit", size.median() if len(size) else like.new_ones(()))
-        self.register_buffer("blamed", like.new_zeros(len(like)))
-        self.register_buffer("seen", like.new_zeros(len(like)))
-        self.register_buffer("order", torch.zeros(photos, dtype=torch.long))
 
     @property
     def gaussians(self) -> Gaussians:
@@ -133,26 +124,25 @@ class SplatModel(Model):
             return self.picture(camera, lens, light=light)
 
     def warm_up(self, camera: Camera) -> None:
-        self.blame(camera, None, torch.zeros(camera.height, camera.width))
+        self.error_share(camera, None, torch.zeros(camera.height, camera.width))
 
     def splats(self) -> tuple[Splats, tuple[float, ...]]:
         arrays = [tensor.detach().cpu().numpy() for tensor in self.gaussians]
         return Splats(*arrays), tuple(self.background.clamp(0, 1).tolist())
 
     @torch.no_grad()
-    def blame(self, camera: Camera, lens: Lens | None, error: Tensor) -> None:
-        """Note who stands for an `error` (H, W): each Gaussian's share of it, less where it is out of focus; and how
-        many pixels each is worth."""
+    def error_share(self, camera: Camera, lens: Lens | None, error: Tensor) -> Tensor:
+        """(N, 2): the part of an `error` (H, W) attributed to each Gaussian by its share of the pixels' colour,
+        less where it is out of focus; and how many pixels it covers."""
         aperture, focus = (0.0, 0.0) if lens is None else (lens.aperture, lens.focus_disparity)
         projected = project(self.gaussians, camera, aperture, focus, style=self.style)
         radius = 0.0 if lens is None else lens.coc_radius_from_disparity(1 / projected.depth.clamp(min=1e-6))
         share = attribute(projected, torch.stack([error, torch.ones_like(error)], dim=-1))
-        self.blamed += share[:, 0] / (1 + torch.as_tensor(radius).square())
-        self.seen += share[:, 1]
+        return torch.stack([share[:, 0] / (1 + torch.as_tensor(radius).square()), share[:, 1]], dim=-1)
 
 
-def begin_splats(points: Tensor, colours: Tensor, sizes: Tensor, degree: int, light: Curve, photos: int) -> SplatModel:
-    """Round Gaussians at `points` (N, 3) of `colours` (N, 3) and `sizes` (N,), to be trained on so many photos.
+def begin_splats(points: Tensor, colours: Tensor, sizes: Tensor, degree: int, light: Curve) -> SplatModel:
+    """Round Gaussians at `points` (N, 3) of `colours` (N, 3) and `sizes` (N,).
 
     What no photo saw has their mean colour.
     """
@@ -166,4 +156,4 @@ def begin_splats(points: Tensor, colours: Tensor, sizes: Tensor, degree: int, li
         torch.full((count,), math.log(_OPACITY / (1 - _OPACITY))),
         harmonics,
     )
-    return SplatModel(gaussians, Style(light=light), colours.mean(0), photos)
+    return SplatModel(gaussians, Style(light=light), colours.mean(0))

@@ -1,7 +1,6 @@
 """Volumetric models: rays through fields, concentrated; and how they learn."""
 
 from dofnerf.models.volume.model import SamplingConfig, VolumeModel
-from dofnerf.models.volume.sparse_depth import sparse_depth_loss
 from dofnerf.models.volume.view import average_light, put_lens, render_view
 from dofnerf.models.volume.weights import (
     Concentrated,
@@ -24,5 +23,4 @@ __all__ = [
     "put_lens",
     "ray_weights",
     "render_view",
-    "sparse_depth_loss",
 ]

@@ -1,16 +1,15 @@
-"""One training step of a volumetric field: a batch in, a loss out. The three stages differ in where blur comes from.
+"""One training step of a volumetric field. The three stages differ in where blur comes from.
 
 *pinhole*: random rays, one a pixel. *patches*: the rays of a patch, concentrated and scattered (Sec. 4.2), the loss
-only where no light is missing. *lens rays*: random pixels, each the average, in linear light, of a few rays through the
+only where no light is missing. *lens rays*: random pixels, each the mean, in linear light, of a few rays through the
 lens.
 
-Most of what is sharp lies in pixels that are in focus, where one ray does instead of many: a share of the rays may go
-there. In a photo of which nothing is blurred all pixels are: instead of a patch or of lens rays, which would tell less
-of it, random rays learn.
+Where a photo is in focus, one ray a pixel does instead of many, so a share of the rays goes there. A photo without any
+blur is learned from random rays instead of patches or lens rays.
 
-An average of few rays is noisy, and the square of noise is loss: it teaches the field to blur what is out of focus.
-With `noise_free` the loss is (a − t)(b − t) for two independent averages a and b of a pixel t: its expectation is free
-of the noise, at the price of a wilder gradient.
+A mean of few rays is noisy, and the square of noise is loss: it teaches the field to blur what is out of focus. With
+`noise_free` the loss is (a − t)(b − t) for two independent means a and b of a pixel t: its expectation is free of the
+noise, at the price of a larger variance of the gradient.
 """
 
 from __future__ import annotations
@@ -18,29 +17,23 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dofnerf.models import Blur
-from dofnerf.models.base import BLURS, NotFinite, Outcome, Steps
-from dofnerf.models.config import Stage
-from dofnerf.models.data import missed
-from dofnerf.models.volume import (
-    Concentrated,
-    Shaded,
-    VolumeModel,
-    average_light,
-    concentrate,
-    concentrate_layers,
-    layer_edges,
-    put_lens,
-    sparse_depth_loss,
-)
+from dofnerf.models.base import BLURS, Blur, NotFinite, Outcome, Steps
+from dofnerf.models.losses import residual, sparse_depth_loss
+from dofnerf.models.volume.config import VolumeConfig
+from dofnerf.models.volume.model import VolumeModel
 from dofnerf.models.volume.rays import (
+    CameraStack,
     Pixels,
     Rays,
     complete_pixels,
     lens_rays,
+    pixel_rays,
     random_patch,
     random_pixels,
+    stack_cameras,
 )
+from dofnerf.models.volume.view import average_light, put_lens
+from dofnerf.models.volume.weights import Concentrated, Shaded, concentrate, concentrate_layers, layer_edges
 from dofnerf.optics import DISC, Lens, scatter_layers
 from dofnerf.optics.shapes import RIM
 
@@ -52,62 +45,77 @@ class VolumeSteps(Steps):
     """Steps on one scene."""
 
     model: VolumeModel
+    config: VolumeConfig
+
+    @property
+    def needs_in_focus(self) -> bool:  # type: ignore[override]
+        return self.config.in_focus > 0
 
     def before(self, step: int, generator: torch.Generator) -> None:
-        if step % self.config.rates.refresh_every == 0:
+        if step % self.config.refresh_every == 0:
             self.model.refresh(_REFRESH, generator)
 
-    def __call__(self, stage: Stage, generator: torch.Generator) -> Outcome:
+    def __call__(self, stage: str, generator: torch.Generator) -> Outcome:
         if stage == "lens rays":
             outcome = self._lens_rays(generator)
         elif stage == "patches" and not self._look_in_focus(generator):
             outcome = self._patch(generator)
         else:
-            outcome = self._random_rays(generator, self.config.steps.rays, in_focus=stage == "patches")
-        if self.config.rates.depth_weight and len(self.data.points.photo):
-            outcome = outcome._replace(loss=outcome.loss + self.config.rates.depth_weight * self._depth(generator))
+            outcome = self._random_rays(generator, self.config.rays, in_focus=stage == "patches")
+        if self.config.depth_weight and len(self.data.points.photo):
+            outcome = outcome._replace(loss=outcome.loss + self.config.depth_weight * self._depth(generator))
         return outcome
 
     def _random_rays(self, generator: torch.Generator, count: int, in_focus: bool = False) -> Outcome:
-        draw = self._pixels_in_focus if in_focus else self._any_pixels
-        pixels = self._own(draw(generator, count))
-        seen = self._see(self.data.rays(pixels.photo, pixels.centres), generator, count)
-        errors = [missed(one.colour, self._photo(pixels)).square().sum() / max(3 * count, 1) for one in seen]
-        return Outcome(torch.stack(errors).sum() + self._fog(seen, count), errors[-1].detach(), len(pixels.photo))
+        drawn = (self._pixels_in_focus if in_focus else self._any_pixels)(generator, count)
+        pixels = self._own(drawn)
+        seen = self._see(self._rays(pixels.photo, pixels.centres), generator, count)
+        shown = [self._develop(one.colour, pixels) for one in seen]
+        target = self._photo(pixels)
+        errors = [residual(one, target).square().sum() / max(3 * count, 1) for one in shown]
+        loss, share = torch.stack(errors).sum() + self._spread_loss(seen, count), len(pixels.photo) / max(count, 1)
+        return Outcome(loss, errors[-1].detach(), len(pixels.photo), drawn.photo, None, shown[-1], target, share)
 
     def _patch(self, generator: torch.Generator) -> Outcome:
-        steps, lens = self.config.steps, self.config.lens
-        patch = random_patch(self.data.numbers, self.data.size, steps.patch_size, steps.anchor_stride, generator)
-        if lens.in_focus and float(self.lens.largest_radius[patch.photo].detach()) < BLURS:
-            return self._random_rays(generator, steps.rays, in_focus=self.in_focus is not None)
+        config = self.config
+        patch = random_patch(self.data.numbers, self.data.size, config.patch_size, config.anchor_stride, generator)
+        if config.in_focus and float(self.lens.largest_radius[patch.photo].detach()) < BLURS:
+            return self._random_rays(generator, config.rays, in_focus=self.in_focus is not None)
         shape, whole = (patch.height, patch.width), patch.height * patch.width
-        pixels = self._own(patch.pixels(self.data.photos.device))
-        layered = lens.layers > 1
+        all_pixels = patch.pixels(self.data.photos.device)
+        pixels = self._own(all_pixels)
+        layered = config.layers > 1
         places = self._places((whole,), generator)
-        shaded = self.model.shade(self.data.rays(pixels.photo, pixels.centres), behind=layered, places=places)
+        shaded = self.model.shade(self._rays(pixels.photo, pixels.centres), behind=layered, places=places)
         # Of several processes, each asks the field for some of the rays, and all blur the whole patch.
         once = self.workers.learned_once
         aperture, focus = once(self.lens.aperture[patch.photo]), once(self.lens.focus_disparity[patch.photo])
-        at, blur = Lens(aperture, focus_disparity=focus), Blur(lens.layers, lens.light)
+        at, blur = Lens(aperture, focus_disparity=focus), Blur(config.layers, self.light)
         rows = [Concentrated(*(self.workers.join(part, whole) for part in concentrate(one))) for one in shaded]
         seen = [Concentrated(*(part.unflatten(0, shape) for part in _finite(one))) for one in rows]
         images = [self._put_layers(one, shape, at, blur) for one in shaded] if layered else [
             put_lens(one.colour, seen[-1], at, blur) for one in seen
         ]  # fmt: skip
+        centres = all_pixels.centres.unflatten(0, shape)
+        images = [self.quantities.develop(image, patch.photo, centres) for image in images]
         reach = float(at.coc_radius_from_disparity(seen[-1].disparity.detach()).detach().abs().max()) + RIM
         complete = complete_pixels(patch, self.data.size, min(reach, min(shape) / 2 - _LEFT), self.data.photos.device)
         target = patch.crop(self.data.photos[patch.photo])
-        errors = [missed(image, target)[complete].square().mean() for image in images]
+        errors = [residual(image, target)[complete].square().mean() for image in images]
+        number = self.data.numbers[patch.photo][None]
         return Outcome(
-            self.workers.counted_once(torch.stack(errors).sum() + self._fog(seen, patch.height)),
+            self.workers.counted_once(torch.stack(errors).sum() + self._spread_loss(seen, patch.height)),
             self.workers.counted_once(errors[-1].detach()),
             len(pixels.row),
-            self.data.numbers[patch.photo][None],
+            number,
+            number,
+            images[-1],
+            target,
         )
 
     def _lens_rays(self, generator: torch.Generator) -> Outcome:
-        half, rays_in_all = self.config.steps.lens_points // 2, self.config.steps.rays
-        share = 0.0 if self.in_focus is None else self.config.lens.in_focus
+        half, rays_in_all = self.config.lens_points // 2, self.config.rays
+        share = 0.0 if self.in_focus is None else self.config.in_focus
         count = max(1, round(rays_in_all * (1 - share)) // (2 * half))
         blurred = self.data.numbers[self.lens.largest_radius.detach() >= BLURS] if share else self.data.numbers
         if not len(blurred):
@@ -116,30 +124,45 @@ class VolumeSteps(Steps):
         places = torch.cat([DISC.points((count,), half, generator) for _ in range(2)], dim=1)
         pixels, places = self._own(drawn), places[self.workers.part(count)]
         aperture, focus = self.lens.aperture[pixels.photo], self.lens.focus_disparity[pixels.photo]
-        rays = lens_rays(self.data.stack, pixels.photo, pixels.centres, places, aperture, focus)
+        rays = lens_rays(self._stack, pixels.photo, pixels.centres, places, aperture, focus)
         target, losses, seen = self._photo(pixels), [], self._see(rays, generator, count)
         for one in seen:
-            halves = [average_light(part, self.config.lens.light) for part in one.colour.split(half, dim=1)]
+            means = [average_light(part, self.light) for part in one.colour.split(half, dim=1)]
+            halves = [self._develop(mean, pixels) for mean in means]
             whole = torch.stack(halves).mean(0)
-            a, b = (missed(part, target, whole) for part in halves)
-            losses.append(_mean(a * b if self.config.lens.noise_free else ((a + b) / 2).square(), count))
+            a, b = (residual(part, target, whole) for part in halves)
+            losses.append(_mean(a * b if self.config.noise_free else ((a + b) / 2).square(), count))
         error = _mean(((a + b) / 2).detach().square(), count)
-        outcome = Outcome(
-            torch.stack(losses).sum() + self._fog(seen, count), error, 2 * half * len(pixels.photo), drawn.photo
-        )
+        loss, rays_here = torch.stack(losses).sum() + self._spread_loss(seen, count), 2 * half * len(pixels.photo)
+        outcome = Outcome(loss, error, rays_here, drawn.photo, drawn.photo, whole, target, len(pixels.photo) / count)
         if not share:
             return outcome
         sharp = self._random_rays(generator, rays_in_all - 2 * half * count, in_focus=True)
         loss = (1 - share) * outcome.loss + share * sharp.loss
-        return outcome._replace(loss=loss, rays=outcome.rays + sharp.rays)
+        photos = torch.cat([outcome.photos, sharp.photos])
+        return outcome._replace(loss=loss, rays=outcome.rays + sharp.rays, photos=photos)
 
     def _depth(self, generator: torch.Generator) -> Tensor:
-        points, count = self.data.points, self.config.rates.depth_rays
+        points, count = self.data.points, self.config.depth_rays
         some = _below(len(points.photo), count, generator)[self.workers.part(count)]
-        seen = self._see(self.data.rays(points.photo[some], points.pixels[some]), generator, count)
+        seen = self._see(self._rays(points.photo[some], points.pixels[some]), generator, count)
         mean, share = float(points.error.mean()), len(some) / count
         losses = [share * sparse_depth_loss(one.depth, points.depth[some], points.error[some], mean) for one in seen]
         return torch.stack(losses).sum()
+
+    @property
+    def _stack(self) -> CameraStack:
+        if not self.quantities.moves_cameras:
+            return self.data.stack
+        moved = [self.quantities.camera(camera, i) for i, camera in enumerate(self.data.cameras)]
+        return stack_cameras(moved, self.data.photos.device)
+
+    def _rays(self, photo: Tensor, pixels: Tensor) -> Rays:
+        """Rays (N,) through pixels (N, 2) of photos (N,)."""
+        return pixel_rays(self._stack, photo, pixels)
+
+    def _develop(self, colour: Tensor, pixels: Pixels) -> Tensor:
+        return self.quantities.develop(colour, pixels.photo, pixels.centres)
 
     def _own(self, pixels: Pixels) -> Pixels:
         """This process's part of a batch."""
@@ -157,8 +180,8 @@ class VolumeSteps(Steps):
         places = self._places((whole, *rays.shape[1:]), generator)
         return [_finite(one) for one in self.model(rays, places=places)]
 
-    def _fog(self, seen: list[Concentrated], whole: int) -> Tensor | float:
-        weight, space = self.config.rates.spread_weight, self.model.space
+    def _spread_loss(self, seen: list[Concentrated], whole: int) -> Tensor | float:
+        weight, space = self.config.spread_weight, self.model.space
         scale = 1 / space.near - 1 / space.far
         return weight / scale**2 * torch.stack([_mean(one.spread, whole) for one in seen]).sum() if weight else 0.0
 
@@ -172,7 +195,7 @@ class VolumeSteps(Steps):
         return self.data.photos[pixels.photo, pixels.row, pixels.column]
 
     def _look_in_focus(self, generator: torch.Generator) -> bool:
-        share = self.config.lens.in_focus
+        share = self.config.in_focus
         known = share > 0 and self.in_focus is not None
         return known and float(torch.rand((), generator=generator, device=generator.device)) < share
 

@@ -8,10 +8,10 @@ from dofnerf.lab.bench.experiment import Change, Choice, Experiment, all_combina
 from dofnerf.lab.bench.experiments.shallow import NO_LENS
 from dofnerf.lab.bench.paper import Numbers
 from dofnerf.lab.bench.tables import Comparison
-from dofnerf.train import pinhole_twin
+from dofnerf.train import without_lens
 
 VARIANTS: dict[str, Change] = {
-    NO_LENS: pinhole_twin,
+    NO_LENS: without_lens,
     "aperture learned": lambda config: changed(config, {"lens": {"learn_focus": False}}),
     "focus learned": lambda config: changed(config, {"lens": {"learn_aperture": False}}),
     "both learned": lambda config: config,

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 from dofnerf.lab.bench.cell import NOT_DONE, Cell, Outcomes, mean_score
 from dofnerf.lab.bench.experiment import Choice, Experiment, all_combinations, changed
 from dofnerf.lab.bench.results import Draft, number
 from dofnerf.lab.bench.tables import draw_crops
-from dofnerf.train import StepsConfig
+from dofnerf.models.splat.config import SplatConfig
 
 Choices = dict[str, Mapping[str, Mapping[str, object]]]
 PRESET = "preset"
@@ -29,45 +30,47 @@ LENS: Choices = {
 }
 VOLUMETRIC: Choices = {
     "search once, no re-fits": {"lens": {"refits": ()}},
-    "no extra rays in focus": {"lens": {"in_focus": 0.0}},
-    "no sparse depth": {"rates": {"depth_weight": 0.0}},
-    "no spread loss (fog)": {"rates": {"spread_weight": 0.0}},
-    "loss free of lens noise": {"lens": {"noise_free": True}},
-    "patches in 4 layers, right at occlusions": {"lens": {"layers": 4}},
+    "no extra rays in focus": {"method": {"in_focus": 0.0}},
+    "no sparse depth": {"method": {"depth_weight": 0.0}},
+    "no spread loss (fog)": {"method": {"spread_weight": 0.0}},
+    "loss free of lens noise": {"method": {"noise_free": True}},
+    "patches in 4 layers, right at occlusions": {"method": {"layers": 4}},
 }
 
 
-def splat(steps: StepsConfig) -> Choices:
+def splat(own: SplatConfig) -> Choices:
     """For splats; the stages with a lens together are as long as in the preset."""
-    both = steps.lens_steps + steps.lens_ray_steps
+    both = own.lens_steps + own.sub_aperture_steps
     return {
-        "rendered image scattered by its depth, as the paper does": {"field_config": {"blur": "scatter"}},
-        "no aperture consistency loss": {"lens": {"together": 0.0}},
+        "rendered image scattered by its depth, as the paper does": {"method": {"blur": "scatter"}},
+        "no aperture consistency loss": {"aperture_consistency": {"together": 0.0}},
         "search once, also where no lens is found": {"lens": {"refits": ()}},
         "a second search for all photos": {"lens": {"refit_all": True}},
-        "no stage with sub-apertures, no sparse-gradient prior": {"steps": {"lens_steps": both, "lens_ray_steps": 0}},
-        f"{2 * steps.lens_points} sub-apertures instead of {steps.lens_points}": {
-            "steps": {"lens_points": 2 * steps.lens_points}
+        "no stage with sub-apertures, no sparse-gradient prior": {
+            "method": {"lens_steps": both, "sub_aperture_steps": 0}
         },
-        "pinhole stage weighs blurred and sharp photos alike": {"lens": {"sharp_first": False}},
-        "no weight on image gradients": {"field_config": {"detail": 0.0}},
-        "no sparse-gradient prior": {"field_config": {"edges": 0.0}},
-        "no growth": {"field_config": {"grow": False}},
-        "colour of one harmonic (degree 0)": {"field_config": {"degree": 0}},
-        "40 000 Gaussians": {"field_config": {"splats": 40_000}},
+        f"{2 * own.sub_apertures} sub-apertures instead of {own.sub_apertures}": {
+            "method": {"sub_apertures": 2 * own.sub_apertures}
+        },
+        "pinhole stage weighs blurred and sharp photos alike": {"method": {"sharp_first": False}},
+        "no weight on image gradients": {"method": {"detail": 0.0}},
+        "no sparse-gradient prior": {"method": {"gradient_prior": 0.0}},
+        "no growth": {"method": {"grow": False}},
+        "colour of one harmonic (degree 0)": {"method": {"degree": 0}},
+        "40 000 Gaussians": {"method": {"splats": 40_000}},
     }
 
 
-def choices_of(field: str, steps: StepsConfig) -> Choices:
+def choices_of(field: str, own: Any) -> Choices:
     """All lines for a field."""
-    return LENS | (splat(steps) if field == "splat" else VOLUMETRIC)
+    return LENS | (splat(own) if field == "splat" else VOLUMETRIC)
 
 
 def _plan(choice: Choice) -> list[Cell]:
     cells = []
     for field in choice.fields:
         preset = choice.config(field, 0)
-        lines = choices_of(field, preset.steps).items()
+        lines = choices_of(field, preset.method).items()
         variants = {
             name: partial(changed, changes=new)
             for name, new in lines

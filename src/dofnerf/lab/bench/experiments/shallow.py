@@ -11,10 +11,10 @@ from dofnerf.lab.bench.experiment import Change, Choice, Experiment, all_combina
 from dofnerf.lab.bench.paper import Numbers, paper_scene
 from dofnerf.lab.bench.results import Draft, number
 from dofnerf.lab.bench.tables import comparison_table, draw_crops, lens_table
-from dofnerf.train import pinhole_twin, sharp_oracle
+from dofnerf.train import on_sharp_photos, without_lens
 
 NO_LENS, OURS, SHARP = "without a lens model", "ours", "trained on sharp photos"
-THREE: dict[str, Change] = {NO_LENS: pinhole_twin, OURS: lambda config: config, SHARP: sharp_oracle}
+THREE: dict[str, Change] = {NO_LENS: without_lens, OURS: lambda config: config, SHARP: on_sharp_photos}
 
 
 def plan(choice: Choice) -> list[Cell]:

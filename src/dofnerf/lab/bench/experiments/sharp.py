@@ -12,15 +12,15 @@ from dofnerf.lab.bench.experiments.shallow import NO_LENS, OURS
 from dofnerf.lab.bench.paper import Numbers, paper_scene
 from dofnerf.lab.bench.results import Draft, number
 from dofnerf.lab.bench.tables import comparison_table, draw_crops
-from dofnerf.train import TrainConfig, sharp_oracle
+from dofnerf.train import TrainConfig, on_sharp_photos
 
 
 def _on_sharp(config: TrainConfig) -> TrainConfig:
-    return replace(config, steps=replace(config.steps, photos="sharp"))
+    return replace(config, photos="sharp")
 
 
 def _plan(choice: Choice) -> list[Cell]:
-    return all_combinations(choice, {NO_LENS: sharp_oracle, OURS: _on_sharp})
+    return all_combinations(choice, {NO_LENS: on_sharp_photos, OURS: _on_sharp})
 
 
 def numbers_of(scene: str, variant: str) -> Numbers | None:

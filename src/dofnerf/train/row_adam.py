@@ -1,7 +1,7 @@
-"""Adam for the lens, row by row: a photo's aperture and focus move only in steps that look at that photo.
+"""Adam row by row: the values of a photo move only in steps that look at that photo.
 
-Plain Adam has one step count for all and moves every row by its momentum, also of photos that the batch did not see.
-Here each row has a step count of its own. With all rows given each time it *is* Adam.
+Plain Adam has one step count for all rows and moves every row by its momentum, also those of photos that the batch did
+not see. Here each row has a step count of its own. With all rows given each time it *is* Adam.
 """
 
 from __future__ import annotations
@@ -9,33 +9,33 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dofnerf.optics import LearnedLens
+from dofnerf.train.photos.base import PhotoQuantity
 
 BETAS = 0.9, 0.98
 _EPSILON = 1e-12
 
 
-class LensAdam:
-    """Moments and step counts for `raw_aperture` and `raw_focus` of a lens."""
+class RowAdam:
+    """Moments and step counts for the parameters of a quantity; scalars of each row share a count."""
 
-    def __init__(self, lens: LearnedLens) -> None:
-        self.lens = lens
+    def __init__(self, quantity: PhotoQuantity) -> None:
+        self.quantity = quantity
         self.state = {
             f"{name}.{part}": torch.zeros_like(value.detach())
-            for name, value in lens.named_parameters()
+            for name, value in quantity.named_parameters()
             for part in ("mean", "square", "count")
         }
 
     @torch.no_grad()
     def step(self, photos: Tensor | None, rate: float) -> None:
-        """Move the lenses of `photos` (N,) (None: all) by their gradients, which are then gone."""
-        for name, value in self.lens.named_parameters():
+        """Move the rows of `photos` (N,) (None: all) by their gradients, which are then gone."""
+        for name, value in self.quantity.named_parameters():
             if value.grad is None:
                 continue
             if photos is None:
                 rows = torch.arange(len(value), device=value.device)
             else:
-                rows = (self.lens.groups[photos] if name == "raw_aperture" else photos).unique()
+                rows = self.quantity.rows(name, photos).unique()
             mean, square, count = (self.state[f"{name}.{part}"] for part in ("mean", "square", "count"))
             slope = value.grad[rows]
             count[rows] += 1
@@ -45,8 +45,9 @@ class LensAdam:
             scale = (square[rows] / (1 - BETAS[1] ** count[rows])).sqrt() + _EPSILON
             value[rows] -= rate * unbiased / scale
             value.grad = None
+        self.quantity.constrain()
 
     def forget(self) -> None:
-        """Start anew, after the lens was set by other means."""
+        """Start anew, after the values were set by other means."""
         for part in self.state.values():
             part.zero_()

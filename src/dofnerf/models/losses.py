@@ -1,0 +1,50 @@
+"""Losses that models use in their own steps. Those that act on any model, or on what photos have, are in `train.losses`.
+
+They are here, and not there, because models come before training in the import order, and each weighs them by its own
+settings.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_WHITE = 0.95  # of a photo: from there on it may have been clipped at 1, and compressed since
+_POWER, _SOFT = 0.4, 0.01  # of the sparse-gradient prior: its exponent, and the gradient below which it is quadratic
+
+
+def residual(shown: Tensor, photo: Tensor, whole: Tensor | None = None) -> Tensor:
+    """shown − photo, but 0 where the photo is clipped and what is shown is brighter. `whole` is what is shown in the
+    end, where `shown` is a part of it."""
+    brighter = (shown if whole is None else whole) > 1
+    return torch.where((photo >= _WHITE) & brighter, 0.0, shown - photo)
+
+
+def detail_loss(residual: Tensor) -> Tensor:
+    """Mean squared differences between the residuals (H, W, 3) of neighbouring pixels."""
+    return residual.diff(dim=0).square().mean() + residual.diff(dim=1).square().mean()
+
+
+def sparse_gradient_prior(image: Tensor) -> Tensor:
+    """Mean of |∇|^0.4 over a picture (H, W, 3), all colours together: a hyper-Laplacian prior, since gradients of sharp
+    pictures are small almost everywhere and large at a few edges. Values above white count as white."""
+    seen = image.clamp(max=1.0)
+    across, down = seen[:-1].diff(dim=1), seen[:, :-1].diff(dim=0)
+    return ((across.square() + down.square()).sum(-1) + _SOFT**2).pow(_POWER / 2).mean()
+
+
+def sparse_depth_loss(depth: Tensor, point_depth: Tensor, error: Tensor, mean_error: float | None = None) -> Tensor:
+    """DS-NeRF's loss (Deng et al. 2022): mean of weight · ((depth − point_depth) / point_depth)² over N sparse points.
+
+    `depth` (N,) is rendered along their rays. `error` (N,) is each point's reprojection error in pixels; its weight is
+    exp(−(error / mean error)²), so that well-matched points count most. Relative, since a reconstruction has no unit.
+    `mean_error` is that of the whole scene, if known.
+    """
+    if not depth.shape == point_depth.shape == error.shape:
+        shapes = tuple(depth.shape), tuple(point_depth.shape), tuple(error.shape)
+        raise ValueError(f"depth, point_depth and error must have one shape, found {shapes}")
+    if not depth.numel():
+        return depth.sum()
+    scale = error.mean() if mean_error is None else torch.as_tensor(mean_error, dtype=error.dtype, device=error.device)
+    weight = torch.exp(-((error / scale.clamp(min=1e-6)) ** 2))
+    return (weight * ((depth - point_depth) / point_depth) ** 2).mean()

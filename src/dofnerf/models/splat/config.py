@@ -1,0 +1,86 @@
+"""The settings of splats: how many Gaussians, how long each stage is, and how fast they learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import tyro
+
+from dofnerf.models.base import MethodConfig
+from dofnerf.models.splat.model import BlurKind
+
+_FEWEST, _MOST = 10_000, 60_000  # Gaussians, unless asked for
+
+
+@dataclass(frozen=True)
+class SplatConfig(MethodConfig):
+    """Splats: stages, Gaussians, losses and learning rates (Adam's, at the start)."""
+
+    STAGES: ClassVar[Mapping[str, str]] = {
+        "pinhole": "pinhole_steps",
+        "lens": "lens_steps",
+        "sub-apertures": "sub_aperture_steps",
+    }
+    EVERYDAY: ClassVar[tuple[str, ...]] = ("pinhole_steps", "lens_steps", "sub_aperture_steps", "splats")
+
+    pinhole_steps: int = 160
+    """Steps on whole photos without a lens, before one is searched for."""
+    lens_steps: int = 440
+    """Steps on whole photos, each Gaussian blurred by its own depth; scene and lens learn together."""
+    sub_aperture_steps: Annotated[int, tyro.conf.arg(aliases=("--lens-ray-steps",))] = 640
+    """Steps in which the lens is divided into sub-apertures, whose views are averaged: right at occlusions too."""
+    sub_apertures: Annotated[int, tyro.conf.arg(aliases=("--lens-points",))] = 8
+    """Sub-apertures in those steps."""
+    splats: int = 0
+    """Gaussians in all; 0: one for every two pixels of a photo, but 10 000 at the least and 60 000 at the most."""
+    degree: int = 2
+    """Degree of the spherical harmonics by which colour depends on direction: 0, 1 or 2; raised while training."""
+    blur: BlurKind = "gaussian"
+    """gaussian: each Gaussian is blurred by its own depth; scatter: the picture is, by its depth, as in the paper."""
+    detail: float = 1.0
+    """Weight of the squared differences between neighbouring pixels' residuals, in photos through a lens: what blur
+    hides learns slowest."""
+    gradient_prior: Annotated[float, tyro.conf.arg(aliases=("--edges",))] = 0.001
+    """Weight of the sparse-gradient prior on the sharp picture, in steps with sub-apertures."""
+    sharp_first: bool = True
+    """Without a lens, weight pixels by the detail that the photo shows there: the lens search then sees a sharper
+    scene."""
+    grow: bool = True
+    """Move Gaussians that are hardly seen to where the error is."""
+    place_rate: float = 0.1
+    """Learning rate of centres, in median sizes of the Gaussians at the start."""
+    size_rate: float = 0.04
+    """Learning rate of sizes (their logarithms)."""
+    turn_rate: float = 0.02
+    """Learning rate of rotations (quaternions)."""
+    opacity_rate: float = 0.1
+    """Learning rate of opacities (logits)."""
+    colour_rate: float = 0.04
+    """Learning rate of colours."""
+    direction_rate: float = 0.004
+    """Learning rate of the harmonics above degree 0."""
+    decay: float = 0.1
+    """All rates fall exponentially, to this share of themselves at the end."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.splats < 0 or self.degree not in (0, 1, 2) or not (self.detail >= 0 and self.gradient_prior >= 0):
+            raise ValueError("splats, detail and gradient_prior must be 0 or more and degree 0, 1 or 2")
+        if self.sub_apertures < 1:
+            raise ValueError(f"sub_apertures must be 1 or more, found {self.sub_apertures}")
+        rates = (
+            self.place_rate,
+            self.size_rate,
+            self.turn_rate,
+            self.opacity_rate,
+            self.colour_rate,
+            self.direction_rate,
+        )
+        if min(rates) < 0 or not 0 < self.decay <= 1:
+            raise ValueError(f"rates must be 0 or more and decay in 0 … 1, found {rates} and {self.decay}")
+
+    def count(self, size: tuple[int, int]) -> int:
+        """Gaussians for photos of `size` (height, width)."""
+        return self.splats or min(max(size[0] * size[1] // 2, _FEWEST), _MOST)
