@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from dofnerf.files import read_image
 
@@ -35,3 +36,13 @@ def test_02_lens_in_your_renderer():
     for aperture, true_aperture, focus, true_focus in found:
         assert aperture == pytest.approx(true_aperture, rel=0.1)
         assert 1 / focus == pytest.approx(1 / true_focus, abs=0.02)
+
+
+def test_03_train_and_shoot_and_04_film(tmp_path):
+    words = run("03_train_and_shoot.py", "--width", "48", "--steps", "0.02", "--out", str(tmp_path / "run"))
+    assert words.count("aperture") == 4 and "focus at pixel 24,16" in words
+    sharp, shallow, blades = (read_image(tmp_path / f"run/{name}.png") for name in ("sharp", "shallow", "six-blades"))
+    assert abs(sharp - shallow).mean() > abs(shallow - blades).mean() > 0
+    run("04_film.py", str(tmp_path / "run"), "--frames", "3", "--width", "32", "--out", str(tmp_path / "film.gif"))
+    with Image.open(tmp_path / "film.gif") as film:
+        assert film.n_frames == 3 and film.width == 32

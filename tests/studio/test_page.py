@@ -4,6 +4,7 @@ writes."""
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -134,6 +135,14 @@ def test_the_page_needs_nothing_from_elsewhere(made):
     words = (made / "page.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in words
     assert "http:" not in words and "https:" not in words and "src=" not in words.replace("img-src", "")
+
+
+def test_a_title_that_looks_like_the_template_is_only_a_title(made, tmp_path):
+    run = tmp_path / "@scene@@script@<b>"
+    shutil.copytree(made / "run", run)
+    assert main(["export", str(run), "--html", "--out", str(tmp_path / "a.html")]) == 0
+    words = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert words.count("const SCENE") == 1 and "<title>@scene@@script@&lt;b&gt; view-3</title>" in words
 
 
 def test_a_page_that_would_be_large_gives_up_some_quality_and_one_that_is_large_says_so(

@@ -2,6 +2,7 @@
 training."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,8 +10,10 @@ from tiny_world import config, scene
 
 from dofnerf import Run, scenes
 from dofnerf.cli import main
+from dofnerf.scenes import exif
 from dofnerf.scenes.exif import Exif
 from dofnerf.studio import run as everything
+from dofnerf.train import checkpoint
 
 
 @pytest.fixture
@@ -131,3 +134,29 @@ def test_the_viewer_is_opened_on_request(captures, later, tmp_path):
     scenes.write_transforms(scene(), tmp_path / "place")
     assert main(["run", str(tmp_path / "place"), "--out", str(tmp_path / "all"), "--view"]) == 0
     assert later[-1] == ("view", tmp_path / "all/run", "place")
+
+
+def test_everything_is_read_once(captures, tmp_path, monkeypatch):
+    """One run reads the scene once, each photo's EXIF once, and unpacks no checkpoint; the next one unpacks it once."""
+    counts = Counter()
+
+    def counted(module, name):
+        real = getattr(module, name)
+
+        def call(*arguments, **options):
+            counts[name] += 1
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(module, name, call)
+
+    scenes.write_transforms(scene(), tmp_path / "place")
+    counted(scenes, "assemble")
+    counted(checkpoint, "unpack")
+    counted(exif, "exif_of")
+    line = ["run", str(tmp_path / "place"), "--out", str(tmp_path / "all")]
+    assert main(line) == 0
+    photos = len(scene().train)
+    assert counts["assemble"] == 1 and counts["unpack"] == 0 and counts["exif_of"] <= photos
+    counts.clear()
+    assert main(line) == 0
+    assert counts["assemble"] == 1 and counts["unpack"] == 1 and counts["exif_of"] == 0
