@@ -108,7 +108,7 @@ def main() -> None:
     blur = disparity.median() - disparity
     blur = blur * (15 / float(blur.abs().max()))
     with torch.no_grad():
-        disc, hexagon = best_of(9, lambda: scatter(image, blur), lambda: scatter(image, blur, Blades(0.0, 6)))
+        disc, hexagon = best_of(9, lambda: scatter(image, blur), lambda: scatter(image, blur, Blades(6)))
     about = f"radii up to 15, {float(blur.abs().mean()):.1f} on average"
     rows.append((f"refocus the built-in picture, {about}", f"{1 / disc:.0f} frames/s", "25", f"{disc * 1e3:.0f} ms"))
     rows.append(("the same with six blades", f"{1 / hexagon:.0f} frames/s", "–", f"{hexagon * 1e3:.0f} ms"))

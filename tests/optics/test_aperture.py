@@ -27,13 +27,13 @@ def test_polygon_is_the_papers_k_where_the_paper_is_right(blades):
     m = np.mod(angle, 2 * np.pi / blades)
     paper = np.sin(np.pi / 2 - np.pi / blades) / np.sin(np.pi / 2 - np.pi / blades + m)
     x, y = torch.tensor(3 * np.cos(angle)), torch.tensor(3 * np.sin(angle))
-    np.testing.assert_allclose(Blades(0.0, blades).reach(x, -y), paper, rtol=1e-9)
+    np.testing.assert_allclose(Blades(blades).reach(x, -y), paper, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("blades", "rotation"), [(3, 0.0), (5, 0.4), (6, -0.2), (7, 3.0)])
 def test_rim_of_the_polygon_lies_on_straight_sides(blades, rotation):
     """Vertices at distance 1, sides through them: checked against the convex hull of the vertices."""
-    shape = Blades(rotation, blades)
+    shape = Blades(blades, rotation=rotation)
     corner = rotation + np.arange(blades + 1) * 2 * np.pi / blades
     corners = np.stack([np.cos(corner), -np.sin(corner)], axis=-1)
     for a, b in pairwise(corners):

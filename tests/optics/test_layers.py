@@ -6,7 +6,7 @@ import torch
 from dofnerf.optics import DISC, Blades, scatter, scatter_layers, split_layers, to_display, to_linear
 
 
-@pytest.mark.parametrize(("shape", "norm"), [(DISC, "paper"), (DISC, "unit"), (Blades(0.0, 6), "paper")], ids=str)
+@pytest.mark.parametrize(("shape", "norm"), [(DISC, "paper"), (DISC, "unit"), (Blades(6), "paper")], ids=str)
 def test_one_layer_is_the_plain_op(shape, norm):
     image, radius = torch.rand(12, 17, 3), 6 * torch.rand(12, 17)
     plain = scatter(image, radius, shape, norm=norm)

@@ -13,9 +13,9 @@ from dofnerf.optics.scattering import reference
 KERNELS = [
     (DISC, "paper"),
     (DISC, "unit"),
-    (Blades(0.3, 5), "paper"),
-    (Blades(1.0, 6), "unit"),
-    (Blades(0.0, 3), "paper"),
+    (Blades(5, rotation=0.3), "paper"),
+    (Blades(6, rotation=1.0), "unit"),
+    (Blades(3), "paper"),
 ]
 BACKENDS = ["reference", "cpu"]
 SIZES = [(1, 1), (1, 9), (8, 1), (7, 11)]
@@ -154,7 +154,7 @@ def test_rim_arrays_are_large_enough(blades):
     """The kernels write without bounds checks, so the room they are given is checked here, over all radii."""
     from dofnerf.optics.scattering.cpu_kernels import CHUNK, footprint, make_room
 
-    normals, apothem = (Blades(0.1, blades) if blades else DISC).sides()
+    normals, apothem = (Blades(blades, rotation=0.1) if blades else DISC).sides()
     normals = normals.numpy()
     for radius in [*np.arange(0, 12, 0.61), 50.2, 333.3]:
         room = make_room(radius, apothem)
@@ -163,7 +163,7 @@ def test_rim_arrays_are_large_enough(blades):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("shape", "norm"), [(DISC, "paper"), (Blades(0.0, 6), "unit")], ids=str)
+@pytest.mark.parametrize(("shape", "norm"), [(DISC, "paper"), (Blades(6), "unit")], ids=str)
 def test_gradient_descent_finds_the_lens(backend, shape, norm):
     """A sharp picture with depth and its blurred version: aperture and focus come back to 1 %."""
     generator = torch.Generator().manual_seed(4)
@@ -230,5 +230,5 @@ def test_jobs_pass_errors_on():
 def test_normaliser_of_the_unit_kernel_is_close_to_the_area():
     radius = torch.tensor([10.0, 25.0], dtype=torch.float64)
     torch.testing.assert_close(reference.normaliser(radius, DISC, "unit"), math.pi * radius**2, rtol=5e-3, atol=0)
-    hexagon = reference.normaliser(radius, Blades(0.0, 6), "unit")
+    hexagon = reference.normaliser(radius, Blades(6), "unit")
     torch.testing.assert_close(hexagon, 1.5 * math.sqrt(3) * radius**2, rtol=1e-2, atol=0)

@@ -33,7 +33,9 @@ pytest.importorskip("triton", reason="the gpu backend needs triton: pip install 
 Kernel = tuple[Shape, Norm]
 PAPER: Kernel = DISC, "paper"
 UNIT: Kernel = DISC, "unit"
-KERNELS = [(shape, norm) for shape in (DISC, Blades(0.3, 5), Blades(1.1, 6)) for norm in ("paper", "unit")]
+KERNELS = [
+    (shape, norm) for shape in (DISC, Blades(5, rotation=0.3), Blades(6, rotation=1.1)) for norm in ("paper", "unit")
+]
 on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 compiling = pytest.mark.skipif(
     os.environ.get("TRITON_INTERPRET") == "1", reason="TRITON_INTERPRET is set for this process"
@@ -101,11 +103,11 @@ def test_agrees_with_the_reference(interpreter: Callable, kernel: Kernel) -> Non
 @pytest.mark.parametrize(
     ("shape", "largest", "kernel"),
     [
-        ((1, 1, 1, 3), 2.5, (Blades(0.3, 5), "unit")),
+        ((1, 1, 1, 3), 2.5, (Blades(5, rotation=0.3), "unit")),
         ((1, 1, 1, 1), 0.0, PAPER),
-        ((1, 1, 11, 3), 3.2, (Blades(1.1, 6), "paper")),
+        ((1, 1, 11, 3), 3.2, (Blades(6, rotation=1.1), "paper")),
         ((1, 11, 1, 3), 3.2, UNIT),
-        ((2, 3, 9, 5), 1.3, (Blades(0.3, 5), "paper")),  # two tiles, two pictures, two groups of channels
+        ((2, 3, 9, 5), 1.3, (Blades(5, rotation=0.3), "paper")),  # two tiles, two pictures, two groups of channels
         ((2, 9, 3, 4), 0.0, UNIT),
     ],
     ids=str,
@@ -236,7 +238,7 @@ def compile_for_cuda() -> dict[str, list[str]]:
     for name, kernel in kernels.items():
         setattr(gpu, name, kernel)  # not a JITFunction, so `accumulate` takes the CPU's tensors too
     values, radius, seen = picture((1, 16, 20, 4), largest=3.0)
-    gradients(values, radius, (Blades(0.3, 5), "unit"), seen)
+    gradients(values, radius, (Blades(5, rotation=0.3), "unit"), seen)
     gradients(values[:, :1, :1], radius[:, :1, :1], PAPER, seen[:, :1, :1])  # triton makes sizes of 1 constants
     return {name: kernel.assembly for name, kernel in kernels.items()}
 

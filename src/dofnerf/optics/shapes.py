@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, TypeVar
 
 import torch
@@ -35,7 +35,7 @@ _TABLE = 4096  # directions in which the rim of a shape without a formula is tab
 class Shape(ABC):
     """An aperture of radius 1, turned by `rotation` radians, counter-clockwise as seen in the picture."""
 
-    rotation: float = 0.0
+    rotation: float = field(default=0.0, kw_only=True)
 
     name: ClassVar[str]
     is_symmetric: ClassVar[bool] = False  # under a half turn
@@ -184,14 +184,14 @@ def shape_of(name: str | None = None, blades: int = 0, rotation: float = 0.0) ->
     """The shape that flags ask for: by `name`, or a polygon of `blades` sides, or a disc. `rotation` in degrees."""
     turn = math.radians(rotation)
     if name is None:
-        return Blades(turn, blades) if blades else DISC
+        return Blades(blades, rotation=turn) if blades else DISC
     if name not in SHAPES:
         raise ValueError(f"there is no aperture shape {name!r}; there are {', '.join(SHAPES)}")
     if name == Blades.name:
-        return Blades(turn, blades or Blades.count)
+        return Blades(blades or Blades.count, rotation=turn)
     if blades:
         raise ValueError(f"{blades} blades make a polygon, not the shape {name!r}: give one of the two")
-    return SHAPES[name](turn)
+    return SHAPES[name](rotation=turn)
 
 
 def sides_of(shape: Shape) -> tuple[Tensor, float]:

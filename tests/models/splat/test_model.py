@@ -131,7 +131,7 @@ def test_gradients_reach_the_lens_in_every_way():
     model = SplatModel(random_gaussians(seen_by, 60), background=torch.tensor([0.2, 0.3, 0.4]))
     for way in ("gaussian", "scatter", "parts"):
         lens = torch.tensor([6.0, 0.3], requires_grad=True)
-        shot = Lens(lens[0], shape=Blades(0.0, 5), focus_disparity=lens[1])
+        shot = Lens(lens[0], shape=Blades(5), focus_disparity=lens[1])
         image = model.picture(seen_by, shot, *(("gaussian", 3, 4) if way == "parts" else (way,))).image
         model.zero_grad()
         image.square().sum().backward()

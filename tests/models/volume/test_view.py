@@ -79,7 +79,7 @@ def test_sharp(model):
 
 @pytest.mark.parametrize(
     ("lens", "blur"),
-    [(None, PLAIN), (Lens(5.0, NEAR), PLAIN), (Lens(5.0, FAR, Blades(0.0, 6)), Blur(layers=4))],
+    [(None, PLAIN), (Lens(5.0, NEAR), PLAIN), (Lens(5.0, FAR, Blades(6)), Blur(layers=4))],
     ids=str,
 )
 def test_chunks_change_nothing(model, lens, blur):
