@@ -72,6 +72,7 @@ VERBS = {
     "synth lightfield": Verb(
         "Near- and far-focused photos from a light field.", "dofnerf.lab.synth.lightfield", "LightfieldConfig"
     ),
+    "synth wild": Verb("A scene such as people bring, with the truth.", "dofnerf.lab.synth.wild", "WildConfig"),
 }
 
 

@@ -25,11 +25,12 @@ def write_transforms(
     overwrite: bool = False,
     resume: bool = False,
     track: Callable[[Sequence[int]], Iterable[int]] = iter,
+    with_bounds: bool = True,
 ) -> Path:
     """Write pictures (PNG), depth (.npy), points and transforms.json into `folder`; returns the JSON's path.
 
     With `resume`, pictures and depth maps that are there already are kept, and not even loaded. `track` wraps the loop
-    over views: a progress bar.
+    over views: a progress bar. Without `with_bounds`, the file does not give the scene's depth range.
     """
     folder = Path(folder)
     target = folder / "transforms.json"
@@ -44,7 +45,8 @@ def write_transforms(
         entries.append(entry)
     width, height = scene.size
     data: dict[str, Any] = {"camera_model": "OPENCV", "w": width, "h": height, **shared}
-    data |= {"near": scene.near, "far": scene.far}
+    if with_bounds:
+        data |= {"near": scene.near, "far": scene.far}
     if scene.points is not None:
         write_ply(folder / POINTS, scene.points)
         data["ply_file_path"] = POINTS
