@@ -79,7 +79,7 @@ class Gained(Derived):
     gain: tuple[float, float, float]
 
     def load(self) -> np.ndarray:
-        return to_display(np.clip(to_linear(self.source.load()) * np.float32(self.gain), 0, 1))
+        return to_display(np.clip(to_linear(self.source.load()) * np.array(self.gain, np.float32), 0, 1))
 
 
 def run(config: WildConfig) -> Path:
