@@ -213,6 +213,10 @@ def shoot(
     from dofnerf.studio.shoot import photograph, sharp_picture
 
     samples, blur = config.shot.lens_samples, config.shot.blur(source)
+    photos, number = None, 0
+    if config.shot.as_shot and source.run is not None and view.name in source.run.setting.photos:
+        photos, number = source.run.learner.quantities, source.run.setting.photos.index(view.name)
+        view = replace(view, camera=photos.camera(view.camera, number))
     try:
         sharp, picture = sharp_picture(source.model, view.camera)
         lens, why = chosen_lens(config, view, picture)
@@ -225,6 +229,9 @@ def shoot(
     else:
         flat = picture if source.flat else None
         light = photograph(source.model, view.camera, lens, blur, samples, flat, lambda: tick(1))
+    if photos is not None:
+        with torch.no_grad():
+            light = photos.develop_light(torch.from_numpy(light), number).numpy()
     light = light * 2.0**config.shot.exposure
     display = to_display(torch.from_numpy(light), blur.light).numpy()
     path = files.write(i, display, light, picture.disparity, sharp.alpha.cpu().numpy())

@@ -39,6 +39,7 @@ class Source:
     splats: Splats | None = None
     flat: bool = False
     up: tuple[float, ...] = _UP
+    run: Run | None = None
 
     @property
     def folder(self) -> Path:
@@ -94,17 +95,12 @@ def open_file(path: Path, flags: SplatFileFlags, device: str) -> Source:
 
 def source_of(run: Run, path: Path) -> Source:
     """A trained run, of any field; `path` is what it is called."""
-    from dofnerf.optics import Lens
-    from dofnerf.optics.lens import inverse
     from dofnerf.train.folder import CAMERAS
 
     setting = run.setting
-    learned = {}
-    if run.has_lens:
-        pairs = zip(run.lens.aperture.tolist(), run.lens.focus_disparity.tolist(), strict=True)
-        learned = dict(zip(setting.photos, (Lens(wide, inverse(focus)) for wide, focus in pairs), strict=True))
+    learned = dict(zip(setting.photos, run.lenses, strict=False))
     assert run.folder is not None
     cameras = run.folder / CAMERAS
     views = read_cameras(cameras) if cameras.is_file() else []
     words = f"{path}, {run.config.field}, {run.learner.progress.step} steps, trained on {setting.scene}"
-    return Source(path, run.model, words, run.config.light, tuple(views), learned, setting.size)
+    return Source(path, run.model, words, run.config.light, tuple(views), learned, setting.size, run=run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -35,7 +35,7 @@ class SplatConfig(MethodConfig):
     """Sub-apertures in those steps."""
     splats: int = 0
     """Gaussians in all; 0: one for every two pixels of a photo, but 10 000 at the least and 60 000 at the most."""
-    degree: int = 2
+    degree: Literal[0, 1, 2] = 2
     """Degree of the spherical harmonics by which colour depends on direction: 0, 1 or 2; raised while training."""
     blur: BlurKind = "gaussian"
     """gaussian: each Gaussian is blurred by its own depth; scatter: the picture is, by its depth, as in the paper."""

@@ -103,20 +103,22 @@ class PhotoQuantities:
         return camera
 
     def develop(self, colour: Tensor, photo: int | Tensor, pixels: Tensor | None = None) -> Tensor:
-        acting = self._with("develop")
-        if not acting:
+        if not self._with("develop"):
             return colour
+        return to_display(self.develop_light(to_linear(colour, self.light), photo, pixels), self.light)
+
+    def develop_light(self, light: Tensor, photo: int | Tensor, pixels: Tensor | None = None) -> Tensor:
+        """The same for linear light."""
         if pixels is None:
-            rows, columns = (torch.arange(count, device=colour.device) + 0.5 for count in colour.shape[:2])
+            rows, columns = (torch.arange(count, device=light.device) + 0.5 for count in light.shape[:2])
             grid = torch.meshgrid(rows / len(rows), columns / len(columns), indexing="ij")
             places = torch.stack(grid[::-1], dim=-1)
         else:
-            places = pixels / torch.tensor(self.setting.size, device=colour.device)
-        photos = torch.as_tensor(photo, device=colour.device).expand(colour.shape[:-1])
-        light = to_linear(colour, self.light)
-        for one in acting:
+            places = pixels / torch.tensor(self.setting.size, device=light.device)
+        photos = torch.as_tensor(photo, device=light.device).expand(light.shape[:-1])
+        for one in self._with("develop"):
             light = one.develop(light, photos, places)
-        return to_display(light, self.light)
+        return light
 
     def _with(self, way: str) -> list[PhotoQuantity]:
         return [one for one in self.by_name.values() if getattr(type(one), way) is not getattr(PhotoQuantity, way)]
