@@ -46,3 +46,8 @@ def test_03_train_and_shoot_and_04_film(tmp_path):
     run("04_film.py", str(tmp_path / "run"), "--frames", "3", "--width", "32", "--out", str(tmp_path / "film.gif"))
     with Image.open(tmp_path / "film.gif") as film:
         assert film.n_frames == 3 and film.width == 32
+
+
+def test_05_add_a_field():
+    decibels = re.search(r"held-out view: ([\d.]+) dB", run("05_add_a_field.py", "0.02"))
+    assert decibels and float(decibels[1]) > 8

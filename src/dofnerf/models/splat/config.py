@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 import tyro
 
 from dofnerf.models.base import MethodConfig
-from dofnerf.models.splat.model import BlurKind
+from dofnerf.models.splat.blurs import BlurName
 
 _FEWEST, _MOST = 10_000, 60_000  # Gaussians, unless asked for
 
@@ -37,7 +37,7 @@ class SplatConfig(MethodConfig):
     """Gaussians in all; 0: one for every two pixels of a photo, but 10 000 at the least and 60 000 at the most."""
     degree: Literal[0, 1, 2] = 2
     """Degree of the spherical harmonics by which colour depends on direction: 0, 1 or 2; raised while training."""
-    blur: BlurKind = "gaussian"
+    blur: BlurName = "gaussian"
     """gaussian: each Gaussian is blurred by its own depth; scatter: the picture is, by its depth, as in the paper."""
     detail: float = 1.0
     """Weight of the squared differences between neighbouring pixels' residuals, in photos through a lens: what blur

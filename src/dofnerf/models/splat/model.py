@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dofnerf.camera import Camera
 from dofnerf.files.ply import Splats
 from dofnerf.models.base import PLAIN, Blur, Model, View
-from dofnerf.models.splat.blurs import BlurName, Shot, blur_model, sharp_picture
+from dofnerf.models.splat.blurs import Shot, blur_model, sharp_picture
 from dofnerf.models.splat.raster import CLASSIC, Gaussians, Style, attribute, from_colour, project, rasterise
 from dofnerf.optics import scatter_layers, to_display
 from dofnerf.optics.layers import Layers
@@ -19,7 +19,6 @@ from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve
 from dofnerf.optics.shapes import Disc
 
-BlurKind = BlurName
 _OPACITY = 0.5  # of Gaussians at the start
 _SIZE = 0.7  # of Gaussians at the start, in distances to their neighbours
 _SUB_APERTURES = 12  # in a view of one layer; fewer would be visible in light sources out of focus
@@ -27,15 +26,12 @@ _SEEN, _FAINT = 0.5, 0.02  # alpha below which a pixel's disparity is ignored in
 
 
 class SplatModel(Model):
-    """Camera and lens in, picture out. Its parameters are those of `Gaussians`, the harmonics in two: `base`, and the
-    `directional` rest.
+    """The parameters are those of `Gaussians`, with the harmonics in two: `base` of degree 0, and `directional`.
 
-    A sharp view blends in the light of `style`, a view through a lens in the light of that lens: the same for scenes
-    trained here, where aperture 0 is the sharp view. Gaussians of other tools, which blend display values
-    (`Style(light=1)`), look sharp as they do there, and get their blur in linear light all the same. `background` (3,),
-    display values, lies behind.
-
-    `unit` is the median size at the start, in which learning rates are measured.
+    A sharp view is blended in the light of `style`, a view through a lens in that of `Blur.light`. These are the same
+    for scenes trained here, so aperture 0 gives the sharp view. Gaussians of other tools, which blend display values
+    (`Style(light=1)`), look as they do there if sharp, and are blurred in linear light all the same. `background` (3,) is
+    in display values. `unit` is the median size at the start, in which learning rates are measured.
     """
 
     is_quick = True
@@ -142,10 +138,7 @@ class SplatModel(Model):
 
 
 def begin_splats(points: Tensor, colours: Tensor, sizes: Tensor, degree: int, light: Curve) -> SplatModel:
-    """Round Gaussians at `points` (N, 3) of `colours` (N, 3) and `sizes` (N,).
-
-    What no photo saw has their mean colour.
-    """
+    """Round Gaussians at `points` (N, 3) of `colours` (N, 3) and `sizes` (N,), before their mean colour."""
     count = len(points)
     harmonics = torch.zeros(count, (degree + 1) ** 2, 3)
     harmonics[:, 0] = from_colour(colours)

@@ -17,6 +17,7 @@ from torch import Tensor
 from dofnerf.models.base import BLURS, Group, Method, Model, NotFinite, Outcome, Preset, RunConfig, Steps
 from dofnerf.models.data import Setting, TrainingData
 from dofnerf.models.losses import detail_loss, residual, sparse_gradient_prior
+from dofnerf.models.splat.blurs import blur_model
 from dofnerf.models.splat.config import SplatConfig
 from dofnerf.models.splat.growth import Growth
 from dofnerf.models.splat.model import SplatModel, begin_splats
@@ -50,7 +51,7 @@ class SplatSteps(Steps):
         if stage != "pinhole":
             lens = Lens(self.lens.aperture[photo], focus_disparity=self.lens.focus_disparity[photo])
             blurs = float(self.lens.largest_radius[photo].detach()) >= BLURS
-        if stage == "sub-apertures" and blurs and self.config.blur == "gaussian":
+        if stage == "sub-apertures" and blurs and blur_model(self.config.blur).divides:
             parts = self.config.sub_apertures
         turn = float(torch.rand((), generator=generator, device=generator.device)) if parts > 1 else 0.0
         image = self.model.picture(camera, lens, self.config.blur, degree, parts, turn, self.light).image

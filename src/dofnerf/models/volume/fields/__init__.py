@@ -74,11 +74,7 @@ def kind(name: str) -> FieldKind:
 
 def register(field: FieldKind) -> None:
     """Add a field that lives elsewhere: it can then be trained (`--field NAME`), and its runs can be loaded."""
-    from dofnerf import models
-    from dofnerf.models.volume.training import VolumeMethod
-
     _known[field.name] = field
-    models.register(VolumeMethod(field))
 
 
 def positive(raw: Tensor) -> Tensor:
