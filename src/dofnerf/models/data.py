@@ -25,7 +25,7 @@ class Setting:
     """What a run is about: with the config and the shapes of a checkpoint's tensors, enough to make model and lens again.
 
     Per training photo: `photos` (names), `focal` in pixels, `f_numbers` where EXIF knows, `groups` of shared
-    apertures.
+    apertures. `brackets`, if there are any, numbers the photos' places: those of one number share a camera.
 
     `disparities` are those of the far and the near end of the scene's depth; `apertures` and `focuses` (as disparities)
     are where EXIF lets photos start.
@@ -41,6 +41,7 @@ class Setting:
     space: Space
     apertures: tuple[float | None, ...] = ()
     focuses: tuple[float | None, ...] = ()
+    brackets: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, scene: Scene, sharing: Sharing = "none", space: str = "auto") -> Setting:
@@ -58,6 +59,7 @@ class Setting:
             space=choose_space(cameras, scene.near, scene.far, space),  # type: ignore[arg-type]
             apertures=tuple(exif_apertures(scene)),
             focuses=tuple(exif_focuses(scene)),
+            brackets=tuple(shared_cameras(scene)),
         )
 
 
@@ -146,6 +148,16 @@ def exif_focuses(scene: Scene) -> list[float | None]:
     if scene.metres is None or not any(known):
         return []
     return [None if distance is None else scene.metres / distance for distance in known]
+
+
+def shared_cameras(scene: Scene) -> list[int]:
+    """For each training photo the number of its place, counted from 0; photos of a focus bracket have one place. Empty
+    without brackets."""
+    first = {i: views[0] for views in scene.brackets().values() for i in views}
+    if not any(i in first for i in scene.train):
+        return []
+    places = [first.get(i, i) for i in scene.train]
+    return [sorted(set(places)).index(place) for place in places]
 
 
 def aperture_groups(scene: Scene, sharing: Sharing) -> list[int] | None:

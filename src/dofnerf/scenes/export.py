@@ -78,6 +78,8 @@ def _entry(scene: Scene, i: int, name: str, shared: dict[str, float]) -> dict[st
             entry[key] = plain_lens(lens)
     if frame.exif:
         entry["exif"] = frame.exif.plain()
+    if frame.bracket is not None:
+        entry["bracket"] = frame.bracket
     if frame.bounds is not None:
         entry["near"], entry["far"] = frame.bounds
     if frame.seen is not None and scene.points is not None:

@@ -26,6 +26,7 @@ def describe(scene: Scene) -> str:
     facts = [
         ("held out", ", ".join(map(str, scene.test)) or "none"),
         ("cameras", _cameras(scene)),
+        ("brackets", describe_brackets(scene)),
         ("points", _points(scene)),
         ("unit", "" if scene.metres is None else f"{scene.metres:.4g} m"),
         ("exif", _exif(scene)),
@@ -44,6 +45,7 @@ def describe_photos(scene: Scene) -> str:
         facts = [f"{len(seen.ids)} points, {seen.error.mean():.2f} px off"] if len(seen.ids) else []
         facts += ["depth {:.4g} to {:.4g}".format(*frame.bounds)] if frame.bounds else []
         facts += [f"f/{frame.exif.f_number:g}"] if frame.exif and frame.exif.f_number else []
+        facts += [f"bracket {frame.bracket}"] if frame.bracket is not None else []
         facts += ["held out"] if i in scene.test else []
         lines.append(f"  {i:>4}  {Path(frame.name).stem[:32]:<{wide}}  {', '.join(facts)}")
     return "\n".join(lines)
@@ -173,6 +175,14 @@ def _cameras(scene: Scene) -> str:
     places = np.stack([frame.camera.position for frame in scene.frames])
     reach = np.linalg.norm(places - places.mean(0), axis=1).max()
     return f"focal length {_span(focal)} px, field of view {_span(angle)}°, within {reach:.3g} of their centre"
+
+
+def describe_brackets(scene: Scene) -> str:
+    """How many focus brackets of how many photos, such as "3 focus brackets of 5 photos"; empty if there is none."""
+    counts = np.array([len(views) for views in scene.brackets().values()])
+    if not len(counts):
+        return ""
+    return f"{len(counts)} focus bracket{'s' * (len(counts) > 1)} of {_span(counts)} photos"
 
 
 def _points(scene: Scene) -> str:

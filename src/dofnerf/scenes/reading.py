@@ -181,7 +181,13 @@ def _held_out(found: Found, frames: list[Frame], options: ReadOptions) -> tuple[
     every = 9 if options.hold_every is None else options.hold_every
     if every < 0 or every == 1 or options.hold_first < 0:
         raise ValueError(f"{found.name}: hold_every must be 0 or at least 2 and hold_first at least 0")
-    return tuple(range(options.hold_first, len(frames), every)) if every else ()
+    if not every:
+        return ()
+    # Photos of a bracket show one view, so it trains or tests as a whole.
+    places: dict[str | int, list[int]] = {}
+    for i, frame in enumerate(frames):
+        places.setdefault(i if frame.bracket is None else frame.bracket, []).append(i)
+    return tuple(sorted(i for views in list(places.values())[options.hold_first :: every] for i in views))
 
 
 def _indices(wanted: Sequence[int], count: int, where: str) -> Sequence[int]:

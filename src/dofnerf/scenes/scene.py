@@ -42,6 +42,7 @@ class Frame:
 
     `bounds` is this view's depth range; `seen` (N,) are indices into the scene's points, `seen_error` (N,) their
     reprojection errors in pixels of this photo; `exif` is the photo's, where the scene's file has it.
+    Views of one `bracket` (a name) were taken from one place and differ in focus: they share a pose.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Frame:
     seen: np.ndarray | None = None
     seen_error: np.ndarray | None = None
     exif: Exif | None = None
+    bracket: str | None = None
 
     def converted(self, camera: Camera, picture: Callable[[Source], Source], ratio: float) -> Frame:
         """The view by a camera whose focal length in pixels is `ratio` times as long, of pictures changed accordingly."""
@@ -146,6 +148,14 @@ class Scene:
             value = told.f_number if told else None
             self._f_numbers[i] = value or next((f for file in files if (f := read_exif(file).f_number)), None)
         return self._f_numbers[i]
+
+    def brackets(self) -> dict[str, list[int]]:
+        """The focus brackets: name → the views, two or more, that were taken from one place."""
+        found: dict[str, list[int]] = {}
+        for i, frame in enumerate(self.frames):
+            if frame.bracket is not None:
+                found.setdefault(frame.bracket, []).append(i)
+        return {name: views for name, views in found.items() if len(views) > 1}
 
     def visible(self, i: int) -> Visible:
         """The sparse points that photo i sees, where they project inside it; none if that is unknown."""

@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dofnerf import scenes
 from dofnerf.camera import Camera
 from dofnerf.files import image_size, read_map
 from dofnerf.lab.synth import lens
 from dofnerf.lab.synth.layouts import LAYOUTS, make_layout
 from dofnerf.lab.synth.lens import LensSceneConfig, make_lens_scene
+from dofnerf.models.data import Setting
 
 SMALL = LensSceneConfig(views=5, size=(24, 16), samples=1)
 
@@ -139,3 +141,23 @@ def test_views_of_a_scene_differ_and_look_ahead() -> None:
     pixels, depth = zip(*(camera.project(np.array([layout.target])) for camera in cameras), strict=True)
     assert np.min(depth) > layout.near
     assert np.abs(np.concatenate(pixels) - [126, 84]).max() < 30
+
+
+def test_brackets(tmp_path: Path) -> None:
+    config = LensSceneConfig(views=6, size=(24, 16), samples=1, bracket=3)
+    scene = scenes.load(make_lens_scene(tmp_path, config, progress=False))
+    layout = make_layout(config.layout, config.seed)
+    assert len(scene) == 18 and len(scene.brackets()) == 6
+    for views in scene.brackets().values():
+        assert len({scene.camera(i).camera_to_world.tobytes() for i in views}) == 1
+        focus = [scene.lens(i).focus_depth for i in views]
+        assert focus[0] == pytest.approx(layout.near_focus) and focus[-1] == pytest.approx(layout.far_focus)
+        assert focus[1] == pytest.approx(2 / (1 / focus[0] + 1 / focus[2]))
+        assert np.abs(scene.photo(views[0]) - scene.photo(views[1])).max() > 0.1
+        assert (scene.sharp(views[0]) == scene.sharp(views[1])).all()
+    assert scene.test == (12, 13, 14)  # the fifth place, as a whole
+    numbers = Setting.of(scene).brackets
+    assert numbers == tuple(np.repeat(range(5), 3)) and Setting.of(scenes.load("demo")).brackets == ()
+    assert "6 focus brackets of 3 photos" in scenes.describe(scene)
+    again = scenes.load(scenes.write_transforms(scene, tmp_path / "copy"))
+    assert again.brackets() == scene.brackets() and again.test == scene.test

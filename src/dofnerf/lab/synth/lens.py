@@ -41,6 +41,8 @@ class LensSceneConfig:
     """Changes textures, irregularities, the camera path and (mixed) the lenses."""
     mixed: bool = False
     """Every photo its own random aperture and focus, instead of one near-focused and one far-focused photo per view."""
+    bracket: int = 0
+    """So many photos from each place, focused from near to far in even steps of disparity: a focus bracket."""
     blur: float = 1.0
     """How wide the lens is, against the layout's own (1 gives up to 8 pixels of blur at 252 pixels width)."""
     samples: int = 256
@@ -64,6 +66,8 @@ class LensSceneConfig:
             raise ValueError(f"samples must be from 1 to 1000000, not {self.samples}")
         if not (np.isfinite(self.blur) and self.blur > 0.0):
             raise ValueError(f"blur must be a number above 0, not {self.blur}")
+        if self.bracket and not (2 <= self.bracket <= 100 and not self.mixed):
+            raise ValueError(f"bracket must be from 2 to 100 photos, and not mixed, not {self.bracket}")
         if self.seed < 0:
             raise ValueError(f"seed must not be negative, not {self.seed}")
         if self.suffix not in (".png", ".jpg"):
@@ -78,6 +82,7 @@ class LensCommandConfig:
     For example:
       dofnerf synth lens --out tabletop
       dofnerf synth lens --layout garden --views 40 --size 504 336 --out garden
+      dofnerf synth lens --views 9 --bracket 3 --out brackets
       dofnerf synth lens --mixed --blur 1.5 --seed 3 --out mixed
     """
 
@@ -102,6 +107,8 @@ class Shot:
     path: str
     lens: tuple[float, float] | None
     """(radius, focus depth), scene units."""
+    number: int = 0
+    """In its bracket."""
 
 
 def make_lens_scene(out: Path | str, config: LensSceneConfig | None = None, progress: bool = True) -> Path:
@@ -116,6 +123,8 @@ def make_lens_scene(out: Path | str, config: LensSceneConfig | None = None, prog
     layout = make_layout(config.layout, config.seed)
     settings = asdict(config) | {"layout_digest": _digest(layout)}
     settings.pop("variant")  # the same picture, but for noise
+    if not config.bracket:
+        settings.pop("bracket")  # folders from before there were brackets
     claim(out, RECORD, None, "dofnerf synth lens", settings)
     cameras, shots = plan(config, layout)
     tracer: RayTracer | None = None
@@ -143,7 +152,12 @@ def plan(config: LensSceneConfig, layout: Layout) -> tuple[list[Camera], list[Sh
     for view in range(config.views):
         name = f"{view:03d}{config.suffix}"
         shots.append(Shot(view, "sharp", f"sharp/{name}", None))
-        if config.mixed:
+        if config.bracket:
+            disparities = np.linspace(1 / layout.near_focus, 1 / layout.far_focus, config.bracket)
+            for k, disparity in enumerate(disparities):
+                path = f"photos/{view:03d}_{k}{config.suffix}"
+                shots.append(Shot(view, "photo", path, (radius, float(1 / disparity)), k))
+        elif config.mixed:
             # Blur is linear in disparity, so focus is drawn evenly in disparity.
             focus = 1.0 / rng.uniform(1.0 / layout.far_focus, 1.0 / layout.near_focus)
             shots.append(Shot(view, "photo", f"photos/{name}", (radius * rng.uniform(0.4, 1.1), focus)))
@@ -156,7 +170,7 @@ def plan(config: LensSceneConfig, layout: Layout) -> tuple[list[Camera], list[Sh
 def take(tracer: RayTracer, camera: Camera, shot: Shot, config: LensSceneConfig) -> np.ndarray:
     """The picture of one shot in display space, (H, W, 3) float32 0..1."""
     kind = ("sharp", "near", "far", "photo").index(shot.kind)
-    seed = np.random.SeedSequence([config.seed, shot.view, kind]).generate_state(1)[0]
+    seed = np.random.SeedSequence([config.seed, shot.view, kind + shot.number]).generate_state(1)[0]
     linear = tracer.photo(camera, shot.lens, config.samples, int(seed))
     return np.clip(linear, 0.0, 1.0) ** (1.0 / DISPLAY_GAMMA)
 
@@ -167,19 +181,22 @@ def describe(config: LensSceneConfig, layout: Layout, cameras: list[Camera], sho
     frames: list[dict[str, Any]] = []
     for view, camera in enumerate(cameras):
         pose = [*camera.camera_to_world.tolist(), [0.0, 0.0, 0.0, 1.0]]
-        frame: dict[str, Any] = {"file_path": "", "transform_matrix": pose}
-        for shot in shots:
-            if shot.view != view:
-                continue
+        whole: dict[str, Any] = {"file_path": "", "transform_matrix": pose}
+        bracket = []
+        for shot in (shot for shot in shots if shot.view == view):
             prefix = "" if shot.kind == "photo" else f"{shot.kind}_"
-            frame[f"{prefix}file_path"] = shot.path
+            entry: dict[str, Any] = {f"{prefix}file_path": shot.path}
             if shot.lens is not None:
-                frame[f"{prefix}lens"] = {"aperture": camera.fx * shot.lens[0], "focus_depth": shot.lens[1]}
-        if not config.mixed:  # the paper's alternating mix
-            frame["file_path"] = frame["far_file_path" if view % 2 else "near_file_path"]
+                entry[f"{prefix}lens"] = {"aperture": camera.fx * shot.lens[0], "focus_depth": shot.lens[1]}
+            if config.bracket and shot.kind == "photo":
+                bracket.append(entry | {"bracket": f"{view:03d}"})
+            else:
+                whole |= entry
+        if not (config.mixed or config.bracket):  # the paper's alternating mix
+            whole["file_path"] = whole["far_file_path" if view % 2 else "near_file_path"]
         if config.depth:
-            frame["depth_file_path"] = _depth_path(view)
-        frames.append(frame)
+            whole["depth_file_path"] = _depth_path(view)
+        frames += [whole | one for one in bracket] or [whole]
     intrinsics = {
         "fl_x": first.fx,
         "fl_y": first.fy,

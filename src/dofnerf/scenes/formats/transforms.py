@@ -178,6 +178,7 @@ class _Entry:
             seen=seen,
             seen_error=error,
             exif=self._exif(),
+            bracket=self._bracket(),
         )
         ratio = zoom * size[0] / self._size(size)[0]  # the numbers are given for the size w × h
         return frame.converted(camera, lambda source: undistorted(source, bent, bent_camera, zoom), ratio)
@@ -278,6 +279,14 @@ class _Entry:
     def _exif(self) -> Exif | None:
         value = self.entry.get("exif")
         return (Exif.from_plain(value) or None) if isinstance(value, dict) else None
+
+    def _bracket(self) -> str | None:
+        value = self.entry.get("bracket")
+        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+            return None if value is None else str(value)
+        if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= 200:
+            raise ValueError(f"{self.where}: bracket: expected a name, found {shown(value)}")
+        return value
 
     def _seen(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         if self.entry.get("visible_file_path") is None:
