@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from small_shots import CAMERA, FAR, HEIGHT, NEAR, WIDTH, card_and_wall, halves,
 from dofnerf.cli import main
 from dofnerf.scenes import Lens, Viewpoint
 from dofnerf.studio import paths
-from dofnerf.studio.keyframes import Moment, between, matrix, quaternion, read_keyframes, write_keyframes
+from dofnerf.studio.keyframes import Moment, between, read_keyframes, write_keyframes
 
 PIVOT = np.array([0.0, 0.0, -3.0])
 
@@ -170,17 +169,6 @@ def test_keyframes_pass_smoothly_through_every_moment(tmp_path):
     assert mixes.max() > 0.95 and np.abs(np.diff(mixes[:200])).max() < 0.01
     wide = between(moments, [0.0], width=2 * WIDTH)[0]
     assert wide.view.camera.width == 2 * WIDTH and wide.view.lens.aperture == pytest.approx(8.0)
-
-
-def test_rotations_and_their_quaternions():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        axis = rng.normal(size=3)
-        angle, axis = rng.uniform(-math.pi, math.pi), axis / np.linalg.norm(axis)
-        turn = np.stack([paths.turned(column, axis, angle) for column in np.eye(3)], axis=1)
-        assert np.allclose(matrix(quaternion(turn)), turn)
-        wanted = np.array([math.cos(angle / 2), *(math.sin(angle / 2) * axis)])
-        assert abs(quaternion(turn) @ wanted) == pytest.approx(1)
 
 
 def test_a_film_of_keyframes(film, tmp_path):

@@ -27,16 +27,7 @@ from dofnerf.files.outputs import check_folder
 from dofnerf.files.progress import track
 from dofnerf.scenes import Scene
 from dofnerf.studio.refocus import sweep_focuses
-from dofnerf.train import (
-    KeepConfig,
-    Run,
-    TrainConfig,
-    on_sharp_photos,
-    preset,
-    shortened,
-    train,
-    without_lens,
-)
+from dofnerf.train import KeepConfig, Run, TrainConfig, on_sharp_photos, preset, shortened, train, without_lens
 from dofnerf.train.checkpoint import FILE
 from dofnerf.train.config import check_share
 

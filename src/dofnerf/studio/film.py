@@ -29,11 +29,13 @@ from dofnerf.studio import paths
 from dofnerf.studio.flags import (
     FPS,
     MOST_FRAMES,
+    OPTIONAL,
     SMALLEST_MP4,
     LensFlags,
     check_aperture,
     check_positive,
     check_within,
+    default,
     given,
     largest_blur,
     one_of,
@@ -53,7 +55,6 @@ LOOKS = 8  # at such views, over a film, for how much it blurs
 CALM = 3.0  # frames over which autofocus evens out
 MARK = "film.json"
 REACH = 0.06  # of a spiral, in distances to the pivot
-_OPTIONAL = tyro.conf.arg(help_behavior_hint="(optional)")
 
 
 @dataclass(frozen=True)
@@ -62,34 +63,29 @@ class FilmFlags:
     --out. It begins at the first of the views. Stopped and started again, it keeps the frames that are done. With
     --focus-at, focus stays on that pixel whatever comes to lie there; with --focus, at that depth."""
 
-    path: Annotated[
-        Literal["still", "spiral", "orbit", "ellipse", "dolly-zoom"] | None,
-        tyro.conf.arg(help_behavior_hint="(optional)"),
-    ] = None
+    path: Annotated[Literal["still", "spiral", "orbit", "ellipse", "dolly-zoom"] | None, OPTIONAL] = None
     """A film along this path. spiral: two small rounds. orbit: around what is in the middle. ellipse: between the
     photos' cameras. dolly-zoom: away, with a longer lens, so that what is in the middle stays as large. still: only the
     lens moves."""
-    keyframes: Annotated[Path | None, _OPTIONAL] = None
+    keyframes: Annotated[Path | None, OPTIONAL] = None
     """A JSON of cameras (transforms.json) whose poses, lenses, blades and exposures are passed through smoothly."""
     rack_focus: bool = False
     """A film whose focus goes from near to far, and back unless --once."""
-    aperture_to: Annotated[float | None, _OPTIONAL] = None
+    aperture_to: Annotated[float | None, OPTIONAL] = None
     """Open (or close) the lens from --aperture to this, and back unless --once."""
     follow: Annotated[str | None, tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(optional)")] = None
     """Keep this point of the scene in focus."""
-    frames: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 96; by the times of --keyframes)")] = None
+    frames: Annotated[int | None, default("96; by the times of --keyframes")] = None
     """Frames of the film, 2 to 10000."""
     fps: float = 24.0
     """Frames a second, 0.1 to 240."""
     once: bool = False
     """One way only; otherwise the film comes back and loops."""
-    degrees: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 30)")] = None
+    degrees: Annotated[float | None, default("30")] = None
     """How far an orbit swings; 360 is full circle."""
-    reach: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 6 % of the distance to the middle)")] = (
-        None
-    )
+    reach: Annotated[float | None, default("6 % of the distance to the middle")] = None
     """Radius of a spiral in scene units."""
-    zoom: Annotated[float | None, tyro.conf.arg(help_behavior_hint="(default: 1.6)")] = None
+    zoom: Annotated[float | None, default("1.6")] = None
     """How many times farther a dolly-zoom goes; below 1, nearer."""
 
     @property

@@ -37,14 +37,13 @@ MOST_FRAMES = 10_000
 SMALLEST_MP4 = 16  # pixels; encoders fail below it
 
 Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    tyro.conf.arg(help="Where to compute: cpu, cuda, or cuda if there is one."),
+    Literal["auto", "cpu", "cuda"], tyro.conf.arg(help="Where to compute: cpu, cuda, or cuda if there is one.")
 ]
-_OPTIONAL = tyro.conf.arg(help_behavior_hint="(optional)")
-_VECTOR = tyro.conf.arg(metavar="X,Y,Z", help_behavior_hint="(optional)")
+OPTIONAL = tyro.conf.arg(help_behavior_hint="(optional)")
 
 
-def _default(words: str, **options: Any) -> Any:
+def default(words: str, **options: Any) -> Any:
+    """How a flag's help says what holds when it is not given."""
     return tyro.conf.arg(help_behavior_hint=f"(default: {words})", **options)
 
 
@@ -100,7 +99,7 @@ def vector(flag: str, text: str) -> tuple[float, float, float]:
 class ShapeFlags:
     """The shape of the aperture, and so of every blurred point."""
 
-    shape: Annotated[str | None, _default("by --blades", metavar="NAME")] = None
+    shape: Annotated[str | None, default("by --blades", metavar="NAME")] = None
     """Shape of the aperture by its name: disc, blades, or one that a plug-in adds."""
     blades: int = 0
     """Blades of the aperture: 0 for a disc, 3 or more for a polygon."""
@@ -131,19 +130,19 @@ class LensFlags(ShapeFlags):
     """The lens: how wide it is open (--aperture, --paper-k or --fstop), what is in focus, and the shape of its aperture.
     Where it is to be open and no flag says how wide, the largest blur radius is 2.5 % of the picture's width."""
 
-    aperture: Annotated[float | None, _default("0, all in focus, for render; else automatic")] = None
+    aperture: Annotated[float | None, default("0, all in focus, for render; else automatic")] = None
     """Aperture in pixels × scene units: the blur radius in pixels is aperture × |1/focus − 1/depth|."""
-    paper_k: Annotated[float | None, _OPTIONAL] = None
+    paper_k: Annotated[float | None, OPTIONAL] = None
     """The aperture as the paper's K, twice as much."""
-    fstop: Annotated[float | None, _OPTIONAL] = None
+    fstop: Annotated[float | None, OPTIONAL] = None
     """The aperture as an f-number, such as 1.8, of a lens of --focal-length, with --unit metres in a scene unit."""
-    focal_length: Annotated[float | None, _default("the camera's, on --sensor-width")] = None
+    focal_length: Annotated[float | None, default("the camera's, on --sensor-width")] = None
     """Focal length of the lens for --fstop, in millimetres; refocus, which knows no camera, needs it."""
-    sensor_width: Annotated[float | None, _default("36, full frame")] = None
+    sensor_width: Annotated[float | None, default("36, full frame")] = None
     """Width of the sensor for --fstop, in millimetres."""
-    unit: Annotated[float | None, _default("1")] = None
+    unit: Annotated[float | None, default("1")] = None
     """Metres in a scene unit, for f-numbers. Poses from photos alone have no scale: measure something to know it."""
-    focus: Annotated[float | None, _default("the middle of the picture")] = None
+    focus: Annotated[float | None, default("the middle of the picture")] = None
     """Focus depth in scene units, along the optical axis; inf for infinity."""
     focus_at: Annotated[str | None, tyro.conf.arg(metavar="X,Y", help_behavior_hint="(optional)")] = None
     """Focus on the pixel in column X, row Y, counted from 0 at the top left; the median depth around it counts."""
@@ -273,9 +272,9 @@ def depth_in_words(disparity: float) -> str:
 class BlurFlags:
     """How blur is made."""
 
-    layers: Annotated[int | None, _default("8; for refocus 1")] = None
+    layers: Annotated[int | None, default("8; for refocus 1")] = None
     """Depth layers of the blur: 1 is the paper's; 4 to 16 are slower, and right where near things overlap far ones."""
-    light: Annotated[float | Literal["srgb"] | None, _default("the run's; 2.2")] = None
+    light: Annotated[float | Literal["srgb"] | None, default("the run's; 2.2")] = None
     """Curve between display values and linear light, in which blur adds up: a gamma from 0.2 to 10, or srgb."""
 
     def check(self) -> None:
@@ -291,22 +290,22 @@ class ViewpointFlags:
 
     view: Annotated[tuple[str, ...], tyro.conf.arg(metavar="I [I ...]", help_behavior_hint="(optional)")] = ()
     """Only these views: numbers from 0, or names of photos; of the run's scene, or of --camera."""
-    views: Annotated[Literal["train", "test", "all"] | None, _default("test")] = None
+    views: Annotated[Literal["train", "test", "all"] | None, default("test")] = None
     """All views of the run that were trained on, or held out (test), or both."""
-    camera: Annotated[Path | None, _OPTIONAL] = None
+    camera: Annotated[Path | None, OPTIONAL] = None
     """Any cameras: a transforms.json (photos are not needed), a cameras.json of 3D Gaussian Splatting, or a scene."""
-    eye: Annotated[str | None, _default("in front of the splats", metavar="X,Y,Z")] = None
+    eye: Annotated[str | None, default("in front of the splats", metavar="X,Y,Z")] = None
     """Where the camera is, in scene units."""
-    look_at: Annotated[str | None, _default("the splats' middle", metavar="X,Y,Z")] = None
+    look_at: Annotated[str | None, default("the splats' middle", metavar="X,Y,Z")] = None
     """The point in the middle of the picture, in scene units."""
-    up: Annotated[str | None, _default("0,-1,0; a run's own; what a file says", metavar="X,Y,Z")] = None
+    up: Annotated[str | None, default("0,-1,0; a run's own; what a file says", metavar="X,Y,Z")] = None
     """Which way is up; 3D Gaussian Splatting has y down. Exports of nerfstudio have 0,0,1, splats trained here
     0,1,0."""
-    fov: Annotated[float | None, _default("50; a run's own")] = None
+    fov: Annotated[float | None, default("50; a run's own")] = None
     """Horizontal field of view in degrees, for a camera placed by --eye, --look-at or automatically."""
-    width: Annotated[int | None, _default("the camera's; 960 for a .ply")] = None
+    width: Annotated[int | None, default("the camera's; 960 for a .ply")] = None
     """Width of the pictures in pixels; the same view in another size. Apertures count in these pixels."""
-    height: Annotated[int | None, _default("by the width")] = None
+    height: Annotated[int | None, default("by the width")] = None
     """Height of the pictures in pixels."""
 
     @property
@@ -342,12 +341,12 @@ class ViewpointFlags:
 class SplatFileFlags:
     """How the splats of a .ply file are drawn; a run has that in its settings."""
 
-    blend: Annotated[Literal["display", "light"] | None, _default("display, or what the file says")] = None
+    blend: Annotated[Literal["display", "light"] | None, default("display, or what the file says")] = None
     """How the colours of a .ply's splats mix: as display values, as in the tools that most files come from, or as
     light, as in splats trained by dofnerf."""
     antialiased: bool = False
     """The .ply was trained antialiased (Mip-Splatting; gsplat and nerfstudio call it so)."""
-    background: Annotated[str | None, _default("0,0,0, or what the file says", metavar="R,G,B")] = None
+    background: Annotated[str | None, default("0,0,0, or what the file says", metavar="R,G,B")] = None
     """What lies behind a .ply's splats: red, green, blue from 0 to 1."""
 
     def check(self, for_file: bool) -> None:

@@ -4,8 +4,7 @@ On disk they are a transforms.json (docs/formats.md) whose frames also have `sha
 (degrees), `exposure` (stops) and `time` (seconds, rising), each optional: any file of cameras will do.
 
 Between moments, positions, focus disparity and the like run along Catmull-Rom splines, rotations along one through
-quaternions: no jump in speed. Two shapes have nothing in between, so a frame mixes the light of both. (scipy's splines
-and rotations agree with the few lines here only up to rounding, and films would not stay the same to the bit.)
+quaternions: no jump in speed. Two shapes have nothing in between, so a frame mixes the light of both.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from dofnerf.camera import Camera
 from dofnerf.files import write_json
 from dofnerf.files.guard import number, read_json_value, shown
 from dofnerf.optics.lens import Lens, inverse
@@ -94,16 +92,26 @@ def _moment(view: Viewpoint, entry: dict[str, Any], where: str, i: int) -> Momen
 
 def between(moments: Sequence[Moment], times: Sequence[float], width: int | None = None) -> list[Moment]:
     """What is there at these times, all in the size of the first moment, or so many pixels wide."""
+    from scipy.interpolate import CubicHermiteSpline
+    from scipy.spatial.transform import Rotation
+
     first = moments[0].view.camera
     width = width or first.width
     size = width, max(1, round(first.height * width / first.width))
-    sized = [_sized(moment, size) for moment in moments]
-    knots = np.array([moment.time for moment in sized])
-    poses = np.stack([moment.view.camera.camera_to_world for moment in sized])
-    turns = _aligned(np.stack([quaternion(pose[:, :3]) for pose in poses]))
-    numbers = np.stack([_numbers(moment) for moment in sized])
-    values = np.concatenate([poses[:, :, 3], turns, numbers], axis=1)
-    return [_blend(sized, knots, values, time, size) for time in times]
+    moments = [_sized(moment, size) for moment in moments]
+    knots = np.array([moment.time for moment in moments])
+    poses = np.stack([moment.view.camera.camera_to_world for moment in moments])
+    turns = Rotation.from_matrix(poses[:, :, :3]).as_quat()
+    for i in range(1, len(turns)):  # both signs mean the same turn: take the one nearer to the turn before
+        turns[i] *= -1 if turns[i] @ turns[i - 1] < 0 else 1
+    values = np.concatenate([poses[:, :, 3], turns, [_numbers(moment) for moment in moments]], axis=1)
+    # A moment that is all in focus has no focus of its own: it takes that of the moments around.
+    known = np.flatnonzero(np.isfinite(values[:, 12]))
+    values[:, 12] = np.interp(knots, knots[known], values[known, 12]) if len(known) else 0.0
+    rows = CubicHermiteSpline(knots, values, np.gradient(values, knots, axis=0))(np.clip(times, knots[0], knots[-1]))
+    turned = Rotation.from_quat(rows[:, 3:7]).as_matrix()
+    poses = np.concatenate([turned, rows[:, :3, None]], axis=2)
+    return [_blend(moments, knots, *at) for at in zip(times, poses, rows[:, 7:], strict=True)]
 
 
 def _numbers(moment: Moment) -> list[float]:
@@ -114,44 +122,17 @@ def _numbers(moment: Moment) -> list[float]:
     ]  # fmt: skip
 
 
-def _blend(
-    moments: Sequence[Moment], knots: np.ndarray, values: np.ndarray, time: float, size: tuple[int, int]
-) -> Moment:
+def _blend(moments: Sequence[Moment], knots: np.ndarray, time: float, pose: np.ndarray, numbers: np.ndarray) -> Moment:
     i = int(np.clip(np.searchsorted(knots, time, side="right") - 1, 0, len(knots) - 2))
     share = float(np.clip((time - knots[i]) / (knots[i + 1] - knots[i]), 0, 1))
-    # A moment that is all in focus has no focus of its own: it takes that of the moments around.
-    known = np.flatnonzero(np.isfinite(values[:, 12]))
-    filled = values.copy()
-    filled[:, 12] = np.interp(knots, knots[known], values[known, 12]) if len(known) else 0.0
-    x = spline(filled, knots, i, share)
-    focal, centre = np.exp(x[7:9]), x[9:11]
-    pose = np.concatenate([matrix(x[3:7]), x[:3, None]], axis=1)
-    camera = Camera(pose, float(focal[0]), float(focal[1]), float(centre[0]), float(centre[1]), *size)
-    aperture, disparity = max(float(x[11]), 0.0) * camera.fx, max(float(x[12]), 0.0)
-    lens = Lens(aperture, inverse(disparity)) if aperture > 0 else None
-    view = Viewpoint(f"{time:.3f} s", camera, lens)
+    fx, fy, cx, cy, opened, disparity, rotation, exposure = map(float, (*np.exp(numbers[:2]), *numbers[2:]))
     one, two = moments[i], moments[i + 1]
+    camera = replace(one.view.camera, camera_to_world=pose, fx=fx, fy=fy, cx=cx, cy=cy)
+    aperture = max(opened, 0.0) * fx
+    view = Viewpoint(f"{time:.3f} s", camera, Lens(aperture, inverse(max(disparity, 0.0))) if aperture > 0 else None)
     other = two.shape, two.blades
     mix = share * share * (3 - 2 * share) if (one.shape, one.blades) != other else 0.0
-    return Moment(view, one.blades, float(x[13]), float(x[14]), time, one.shape, other, mix)
-
-
-def spline(values: np.ndarray, knots: np.ndarray, i: int, share: float) -> np.ndarray:
-    """Values (N, D) at `knots` (N,) → those (D,) a `share` of the way from knot i to the next: cubic, through all, with
-    the slope of the parabola through three neighbours at each (at the ends, of the line to the only one)."""
-
-    def slope(k: int) -> np.ndarray:
-        low, high = max(k - 1, 0), min(k + 1, len(knots) - 1)
-        if high - low < 2:
-            return (values[high] - values[low]) / (knots[high] - knots[low])
-        before, after = knots[k] - knots[low], knots[high] - knots[k]
-        left, right = (values[k] - values[low]) / before, (values[high] - values[k]) / after
-        return (left * after + right * before) / (before + after)
-
-    step = knots[i + 1] - knots[i]
-    s, r = share, 1 - share
-    ends = values[i] * (1 + 2 * s) * r * r + values[i + 1] * s * s * (3 - 2 * s)
-    return ends + step * (slope(i) * s * r * r - slope(i + 1) * s * s * r)
+    return Moment(view, one.blades, rotation, exposure, time, one.shape, other, mix)
 
 
 def _sized(moment: Moment, size: tuple[int, int]) -> Moment:
@@ -159,29 +140,3 @@ def _sized(moment: Moment, size: tuple[int, int]) -> Moment:
     larger = camera.resized(*size)
     lens = None if lens is None else lens.scaled(larger.fx, camera.fx)
     return replace(moment, view=replace(moment.view, camera=larger, lens=lens))
-
-
-def _aligned(turns: np.ndarray) -> np.ndarray:
-    """Quaternions (N, 4), each of the sign that is nearer to the one before: both mean the same turn."""
-    for i in range(1, len(turns)):
-        if turns[i] @ turns[i - 1] < 0:
-            turns[i] = -turns[i]
-    return turns
-
-
-def quaternion(turn: np.ndarray) -> np.ndarray:
-    """A rotation (3, 3) as w, x, y, z: the eigenvector of Bar-Itzhack's matrix, which is stable for every angle."""
-    (a, b, c), (d, e, f), (g, h, i) = turn
-    matrix = np.array([[a + e + i, h - f, c - g, d - b], [h - f, a - e - i, b + d, c + g],
-                       [c - g, b + d, e - a - i, f + h], [d - b, c + g, f + h, i - a - e]])  # fmt: skip
-    return np.linalg.eigh(matrix)[1][:, -1]
-
-
-def matrix(quaternion: np.ndarray) -> np.ndarray:
-    """The rotation (3, 3) of a quaternion w, x, y, z of any length."""
-    w, x, y, z = quaternion / np.linalg.norm(quaternion)
-    return np.array([
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ])  # fmt: skip

@@ -25,11 +25,13 @@ from dofnerf.studio.flags import (
     FPS,
     LIGHT,
     MOST_FRAMES,
+    OPTIONAL,
     SMALLEST_MP4,
     BlurFlags,
     LensFlags,
     automatic_aperture,
     check_within,
+    default,
     depth_in_words,
     largest_blur,
 )
@@ -49,14 +51,9 @@ class RefocusBlur(BlurFlags):
 class OutputConfig:
     """What is written. Files are replaced only when the new ones are complete."""
 
-    out: Annotated[
-        Path | None,
-        tyro.conf.arg(
-            help_behavior_hint="(default: IMAGE-refocused.png or .exr beside IMAGE; none if there is a --sweep)"
-        ),
-    ] = None
+    out: Annotated[Path | None, default("IMAGE-refocused.png or .exr beside IMAGE; none if there is a --sweep")] = None
     """The refocused picture: .png, .jpg, .exr (linear light) and others."""
-    sweep: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
+    sweep: Annotated[Path | None, OPTIONAL] = None
     """A rack focus through the depths of the picture, as .gif (near, far and back, in a loop) or .mp4 (near to far)."""
     frames: int = 48
     """Frames of the sweep, 2 to 10000."""

@@ -22,12 +22,14 @@ from dofnerf.studio.flags import (
     LAYERS,
     MOST_SAMPLES,
     MOST_STOPS,
+    OPTIONAL,
     BlurFlags,
     Device,
     LensFlags,
     SplatFileFlags,
     ViewpointFlags,
     check_within,
+    default,
     given,
     largest_blur,
 )
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 LIST = "transforms.json"
 MARK = "dofnerf render"
 _SUFFIX = {"png": ".png", "png16": ".png", "exr": ".exr", "jpg": ".jpg"}
-_OPTIONAL = tyro.conf.arg(help_behavior_hint="(optional)")
 
 
 @dataclass(frozen=True)
@@ -73,20 +74,15 @@ class ShotFlags(BlurFlags):
 class FileFlags:
     """What is written. Files are replaced only when the new ones are complete."""
 
-    out: Annotated[
-        Path | None,
-        tyro.conf.arg(metavar="FOLDER|FILE", help_behavior_hint="(default: renders in the run; FILE-render.png)"),
-    ] = None
+    out: Annotated[Path | None, default("renders in the run; FILE-render.png", metavar="FOLDER|FILE")] = None
     """One picture's file (.png, .exr, .jpg …), a film's (.mp4, .gif), or a folder, in which pictures are named as their
     photos are."""
-    format: Annotated[
-        Literal["png", "png16", "exr", "jpg"] | None, tyro.conf.arg(help_behavior_hint="(default: by --out; png)")
-    ] = None
+    format: Annotated[Literal["png", "png16", "exr", "jpg"] | None, default("by --out; png")] = None
     """png and jpg have 8 bits, png16 has 16; exr is linear light as floats, lamps and all."""
-    depth: Annotated[Literal["exr", "npy"] | None, _OPTIONAL] = None
+    depth: Annotated[Literal["exr", "npy"] | None, OPTIONAL] = None
     """Also write NAME-depth: depth along the optical axis of the sharp view, in scene units; infinite where nothing
     is."""
-    alpha: Annotated[Literal["png", "exr", "npy"] | None, _OPTIONAL] = None
+    alpha: Annotated[Literal["png", "exr", "npy"] | None, OPTIONAL] = None
     """Also write NAME-alpha: how much of each pixel of the sharp view is covered, 0 to 1; png has 16 bits."""
 
     def check(self) -> None:

@@ -33,6 +33,7 @@ from dofnerf.scenes import Scene
 from dofnerf.scenes.reading import scaled
 from dofnerf.studio.export import export_config
 from dofnerf.studio.export import run as export
+from dofnerf.studio.flags import default
 from dofnerf.studio.flags import given as flags_given
 from dofnerf.studio.source import source_of
 from dofnerf.studio.view import ViewConfig
@@ -58,11 +59,11 @@ class RunConfig:
 
     photos: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PHOTOS")]
     """A folder of photos of one still scene, a video, or a scene that has poses already (as for dofnerf train)."""
-    out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-run in the current folder)")] = None
+    out: Annotated[Path | None, default("NAME-run in the current folder")] = None
     """The folder for everything: scene/, run/, and what comes after."""
     preset: Literal["fast", "best"] = "fast"
     """fast: minutes; best: quality first, for the patient."""
-    width: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 640 for fast, 1000 for best)")] = None
+    width: Annotated[int | None, default("640 for fast, 1000 for best")] = None
     """Train on photos of this many pixels across; never more than the scene's photos have."""
     steps: float = 1.0
     """Share of the preset's training steps: less is quicker, and worse."""

@@ -14,7 +14,7 @@ import tyro
 from dofnerf import scenes
 from dofnerf.files.extras import how_to_install
 from dofnerf.scenes import Scene
-from dofnerf.studio.flags import Device, LensFlags, SplatFileFlags, ViewpointFlags, check_within, given
+from dofnerf.studio.flags import Device, LensFlags, SplatFileFlags, ViewpointFlags, check_within, default, given
 from dofnerf.studio.source import Source, is_splat_file, open_source
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ class ViewConfig:
     demo: bool = False
     """The scene in the package: the run of `dofnerf demo` if it is in runs/demo, else one that is trained now, briefly,
     into runs/view-demo."""
-    scene: Annotated[
-        Path | None, tyro.conf.arg(help_behavior_hint="(default: where it was when the run was trained)")
-    ] = None
+    scene: Annotated[Path | None, default("where it was when the run was trained")] = None
     """The scene that the run was trained on, for its photos beside the picture; they are read once, at the start."""
     host: str = "127.0.0.1"
     """The address to serve on: 127.0.0.1 is this machine only, 0.0.0.0 everybody who can reach it."""

@@ -20,7 +20,7 @@ from dofnerf.files.guard import read_json
 from dofnerf.files.outputs import check_file, check_folder
 from dofnerf.files.progress import Progress
 from dofnerf.scenes import Viewpoint
-from dofnerf.studio.flags import Device, LensFlags, SplatFileFlags, ViewpointFlags, check_within
+from dofnerf.studio.flags import Device, LensFlags, SplatFileFlags, ViewpointFlags, check_within, default
 from dofnerf.studio.source import Source, is_splat_file, open_source
 
 if TYPE_CHECKING:
@@ -85,9 +85,7 @@ class ExportConfig:
     layers: int = 4
     """Layers of depth for --html and --rgbd, 1 to 16. Each knows what nearer ones hide; a .ply's guesses it, unless
     --blend light is given."""
-    out: Annotated[
-        Path | None, tyro.conf.arg(metavar="FOLDER|FILE", help_behavior_hint="(default: export in the run)")
-    ] = None
+    out: Annotated[Path | None, default("export in the run", metavar="FOLDER|FILE")] = None
     """A folder, or, for one page or one .ply, its file. What has the same name is replaced."""
     viewpoint: ViewpointFlags = field(default_factory=ViewpointFlags)
     lens: LensFlags = field(default_factory=LensFlags)

@@ -70,7 +70,7 @@ def serve(shared: Shared, host: str, port: int, title: str) -> Server:
 def listen(session: Session) -> None:
     """What each control does. viser also tells of values that we set, and we set values ourselves: those do not
     count."""
-    panel, shared = session.panel, session.shared
+    panel = session.panel
 
     def by_hand(event: Any) -> bool:
         return event.client is not None
@@ -78,65 +78,49 @@ def listen(session: Session) -> None:
     def lens_changed(event: Any) -> None:
         if by_hand(event):
             settings = panel.read(session.settings.disparity, session.settings.photo)
-            values = {
-                key: getattr(settings, key)
-                for key in ("radius", "blades", "shape", "rotation", "exposure", "overlay", "beside")
-            }
-            session.change(**values)
+            names = ("radius", "blades", "shape", "rotation", "exposure", "overlay", "beside")
+            session.change(**{name: getattr(settings, name) for name in names})
 
     for control in (panel.aperture, panel.blades, panel.rotation, panel.exposure, panel.overlay, panel.beside):
         control.on_update(lens_changed)
 
-    @panel.focus.on_update
-    def _(event: Any) -> None:
+    def focus_changed(event: Any) -> None:
         if by_hand(event):
             session.change(disparity=panel.disparity(), at_once=True)
 
-    @panel.photo.on_update
-    def _(event: Any) -> None:
+    def photo_changed(event: Any) -> None:
         if by_hand(event):
             session.change(photo=panel.photo.value if panel.photo.value in session.photos else "")
             panel.beside.value = session.settings.beside
             if session.settings.beside:
-                stand(session, session.settings.photo)
+                stand(session)
 
-    @panel.sharp.on_click
-    def _(_: Any) -> None:
-        session.change(radius=0.0)
-        panel.show(session.settings)
-
-    @panel.as_shot.on_click
-    def _(_: Any) -> None:
-        lens = shared.learned(session.settings.photo)
-        stand(session, session.settings.photo)
+    def as_shot(_: Any) -> None:
+        lens = session.shared.learned(session.settings.photo)
+        stand(session)
         if lens is not None:
             session.change(radius=lens.aperture, disparity=lens.focus_disparity)
             panel.show(session.settings)
 
-    @panel.stand.on_click
-    def _(_: Any) -> None:
-        stand(session, session.settings.photo)
+    def sharp(_: Any) -> None:
         session.change(radius=0.0)
         panel.show(session.settings)
 
-    @panel.home.on_click
-    def _(_: Any) -> None:
-        session.go_to(shared.home.camera)
-
-    @panel.save.on_click
-    def _(_: Any) -> None:
-        save(session)
-
-    @session.client.scene.on_click()
-    def _(event: Any) -> None:
-        session.click(*event.screen_pos)
-
+    panel.focus.on_update(focus_changed)
+    panel.photo.on_update(photo_changed)
+    panel.sharp.on_click(sharp)
+    panel.as_shot.on_click(as_shot)
+    panel.stand.on_click(lambda _: stand(session))
+    panel.stand.on_click(sharp)
+    panel.home.on_click(lambda _: session.go_to(session.shared.home.camera))
+    panel.save.on_click(lambda _: save(session))
+    session.client.scene.on_click()(lambda event: session.click(*event.screen_pos))
     keyframes(session)
 
 
-def stand(session: Session, photo: str) -> None:
-    """Where a photo was taken."""
-    view = session.shared.views.get(photo)
+def stand(session: Session) -> None:
+    """Where the chosen photo was taken."""
+    view = session.shared.views.get(session.settings.photo)
     if view is not None:
         session.go_to(view.camera)
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from dofnerf.camera import Camera
 from dofnerf.optics import Lens, shape_of
 from dofnerf.optics.shapes import SHAPES
 from dofnerf.scenes import Viewpoint
 from dofnerf.studio.flags import SENSOR
-from dofnerf.studio.keyframes import matrix
 from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.source import Source
 
@@ -166,6 +166,7 @@ def fitted(camera: Camera, aspect: float, longest: int) -> Camera:
 def camera_of(position: np.ndarray, wxyz: np.ndarray, fov: float, size: tuple[int, int]) -> Camera:
     """The camera of a browser (OpenCV axes, vertical field of view in radians) in a picture of `size` (width,
     height)."""
-    pose = np.concatenate([matrix(wxyz) * [1, -1, -1], np.asarray(position, float)[:, None]], axis=1)
+    turn = Rotation.from_quat(np.roll(wxyz, -1)).as_matrix()
+    pose = np.concatenate([turn * [1, -1, -1], np.asarray(position, float)[:, None]], axis=1)
     focal = 0.5 * size[1] / math.tan(fov / 2)
     return Camera(pose, focal, focal, size[0] / 2, size[1] / 2, *size)
