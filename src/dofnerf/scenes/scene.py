@@ -77,12 +77,13 @@ class Frame:
 
 @dataclass(frozen=True)
 class Viewpoint:
-    """A camera with a name, without a photo; `lens` is the one to shoot with, where known."""
+    """A camera with a name; `lens` is the one to shoot with, where known, and `photo` the name of its photo, if any."""
 
     name: str
     camera: Camera
     lens: Lens | None = None
     held_out: bool = False
+    photo: str = ""
 
 
 @dataclass

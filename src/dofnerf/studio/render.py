@@ -210,8 +210,8 @@ def shoot(
 
     samples, blur = config.shot.lens_samples, config.shot.blur(source)
     photos, number = None, 0
-    if config.shot.as_shot and source.run is not None and view.name in source.run.setting.photos:
-        photos, number = source.run.learner.quantities, source.run.setting.photos.index(view.name)
+    if config.shot.as_shot and source.run is not None and view.photo in source.run.setting.photos:
+        photos, number = source.run.learner.quantities, source.run.setting.photos.index(view.photo)
         view = replace(view, camera=photos.camera(view.camera, number))
     try:
         sharp, picture = sharp_picture(source.model, view.camera)

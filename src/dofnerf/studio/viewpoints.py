@@ -31,7 +31,10 @@ def viewpoints(flags: ViewpointFlags, source: Source, as_shot: bool = False) -> 
         return [_place(flags, source)]
     known = _known(flags, source)
     names = scenes.plain_stems([view.name for view in known])
-    chosen = [replace(_sized(flags, known[i]), name=names[i]) for i in _chosen(flags, known, names, as_shot)]
+    chosen = [
+        replace(_sized(flags, known[i]), name=names[i], photo=known[i].name)
+        for i in _chosen(flags, known, names, as_shot)
+    ]
     for view in chosen:
         if max(view.camera.width, view.camera.height) > LARGEST_SIDE:
             raise ValueError(
