@@ -6,7 +6,7 @@ import math
 import signal
 from dataclasses import replace
 
-import cards
+import cards_model as cards
 import pytest
 import safetensors.torch
 import torch

@@ -1,8 +1,7 @@
-"""A field that is not volumetric, for tests of the trainer's seam: coloured cards that face the cameras, more of them
-in time.
+"""A model that is neither splats nor volume: coloured cards that face the cameras, more of them in time. One file.
 
-Nothing here is known to `dofnerf.train` until it is registered. It begins with one card at the far end of the scene,
-and puts a second one at the near end while it learns: the number of its parameters' rows is not that of its config.
+It begins with one card at the far end of the scene, and puts a second one at the near end while it learns: the number
+of its parameters' rows is not that of its settings.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from dofnerf.models import PLAIN, Group, Method, MethodConfig, Model, Outcome, Preset, Steps, View
+from dofnerf.models import PLAIN, Group, Method, MethodConfig, Model, Outcome, Preset, Steps, View, register
 from dofnerf.models.volume.rays import camera_rays
 from dofnerf.optics import Lens, scatter
 
@@ -114,3 +113,6 @@ class CardMethod(Method):
             Group("colour", [model.colour], lambda step: 10 * config.method.rate * 0.1 ** (step / config.method.total)),
             Group("cover", [model.cover], lambda step: 0.05, betas=(0.9, 0.999)),
         ]
+
+
+register(CardMethod())
