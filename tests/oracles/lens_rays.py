@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
-from dofnerf.models.volume import VolumeModel, average_light, concentrate
+from dofnerf.models.volume import VolumeModel, concentrate
 from dofnerf.models.volume.rays import lens_rays, pixel_centres, stack_cameras
+from dofnerf.models.volume.weights import average_light
 from dofnerf.optics import Lens
 
 CHUNK = 8192  # rays at once

@@ -17,7 +17,7 @@ from small_splats import through_points
 from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.files import read_image, read_map
-from dofnerf.models.volume import average_light
+from dofnerf.models.volume.weights import average_light
 from dofnerf.scenes import Lens, Viewpoint, read_cameras, write_cameras
 from dofnerf.studio.shoot import exact, from_point
 from dofnerf.train import Run

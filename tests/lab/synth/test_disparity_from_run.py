@@ -10,7 +10,6 @@ from tiny_world import config, scene
 from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.lab.synth.disparity import DisparityConfig, disparities
-from dofnerf.models.volume import render_view
 from dofnerf.train import train
 
 
@@ -20,7 +19,7 @@ def test_a_run_gives_the_disparity_of_every_camera(tmp_path):
     found, words = disparities(world, DisparityConfig(disparity="run", run=tmp_path / "run"))
     assert "run" in words
     for i in range(len(world)):
-        np.testing.assert_array_equal(found(i), render_view(run.model, world.camera(i)).disparity)
+        np.testing.assert_array_equal(found(i), run.model.view(world.camera(i)).disparity)
         assert (found(i) >= 1 / world.far - 1e-6).all() and (found(i) <= 1 / world.near + 1e-6).all()
 
 

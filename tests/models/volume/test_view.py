@@ -9,9 +9,10 @@ import torch
 from cameras_around import look_at
 from dofnerf.camera import Camera
 from dofnerf.models import PLAIN, Blur
-from dofnerf.models.volume import SamplingConfig, VolumeModel, average_light, concentrate, render_view
+from dofnerf.models.volume import SamplingConfig, VolumeModel, concentrate
 from dofnerf.models.volume.fields import FieldKind, VolumetricField, kind
 from dofnerf.models.volume.rays import Rays, camera_rays, choose_space, lens_rays, stack_cameras
+from dofnerf.models.volume.weights import average_light
 from dofnerf.optics import DISC, Blades, Lens
 from oracles.lens_rays import render_exact
 
@@ -68,7 +69,7 @@ def model():
 
 
 def test_sharp(model):
-    view = render_view(model, CAMERA)
+    view = model.view(CAMERA)
     assert view.image.shape == (20, 24, 3)
     assert view.disparity.shape == view.alpha.shape == (20, 24)
     torch.testing.assert_close(view.image[:, :11], torch.tensor([0.9, 0.1, 0.1]).expand(20, 11, 3), atol=0.02, rtol=0)
@@ -82,16 +83,18 @@ def test_sharp(model):
     [(None, PLAIN), (Lens(5.0, NEAR), PLAIN), (Lens(5.0, FAR, Blades(6)), Blur(layers=4))],
     ids=str,
 )
-def test_chunks_change_nothing(model, lens, blur):
-    whole, pieces = (render_view(model, CAMERA, lens, blur, chunk) for chunk in (10**9, 37))
+def test_chunks_change_nothing(model, lens, blur, monkeypatch):
+    whole = model.view(CAMERA, lens, blur)
+    monkeypatch.setattr(model, "chunk", 37)
+    pieces = model.view(CAMERA, lens, blur)
     for a, b in zip(whole, pieces, strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
 
 
 def test_a_closed_lens_changes_nothing(model):
-    sharp, closed = render_view(model, CAMERA).image, Lens(0.0, focus_disparity=0.3)
-    torch.testing.assert_close(render_view(model, CAMERA, closed).image, sharp)
-    torch.testing.assert_close(render_view(model, CAMERA, closed, Blur(3)).image, sharp, atol=0.03, rtol=0)
+    sharp, closed = model.view(CAMERA).image, Lens(0.0, focus_disparity=0.3)
+    torch.testing.assert_close(model.view(CAMERA, closed).image, sharp)
+    torch.testing.assert_close(model.view(CAMERA, closed, Blur(3)).image, sharp, atol=0.03, rtol=0)
     exact = render_exact(model, CAMERA, closed, points=2)
     torch.testing.assert_close(exact, sharp, atol=1e-4, rtol=1e-4)
 
@@ -102,9 +105,7 @@ def test_layers_come_close_to_the_exact_lens(model, focus):
     generator = torch.Generator().manual_seed(1)
     lens = Lens(8.0, focus_disparity=1 / focus)
     exact = render_exact(model, CAMERA, lens, points=64, generator=generator)
-    errors = [
-        float((render_view(model, CAMERA, lens, Blur(layers)).image - exact).square().mean()) for layers in (1, 4)
-    ]
+    errors = [float((model.view(CAMERA, lens, Blur(layers)).image - exact).square().mean()) for layers in (1, 4)]
     assert errors[1] < errors[0]
     assert errors[1] < 2e-3
 

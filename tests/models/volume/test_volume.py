@@ -9,15 +9,15 @@ from scipy.integrate import quad
 
 from dofnerf.models import Blur
 from dofnerf.models.losses import sparse_depth_loss
-from dofnerf.models.volume import (
+from dofnerf.models.volume.weights import (
     Shaded,
     concentrate,
     concentrate_layers,
     layer_edges,
     put_lens,
     ray_weights,
+    thickness_of,
 )
-from dofnerf.models.volume.weights import thickness_of
 from dofnerf.optics import Lens, coc_radius_from_disparity, scatter, scatter_layers
 from oracles.explicit import render_explicit
 

@@ -32,8 +32,15 @@ from dofnerf.models.volume.rays import (
     random_pixels,
     stack_cameras,
 )
-from dofnerf.models.volume.view import average_light, put_lens
-from dofnerf.models.volume.weights import Concentrated, Shaded, concentrate, concentrate_layers, layer_edges
+from dofnerf.models.volume.weights import (
+    Concentrated,
+    Shaded,
+    average_light,
+    concentrate,
+    concentrate_layers,
+    layer_edges,
+    put_lens,
+)
 from dofnerf.optics import DISC, Lens, scatter_layers
 from dofnerf.optics.shapes import RIM
 

@@ -1,5 +1,4 @@
-"""Volume rendering: densities along a ray → weights → one colour and one depth (concentrate, Eq. 10–13), or a few
-layers.
+"""Volume rendering: densities along a ray → weights → one colour and depth (concentrate, Eq. 10–13), or layers.
 
 Symbols. Sample i of a ray stands for `distance_i` of it, with density σ_i and colour c_i, at `depth_i` along the
 optical axis. Its optical thickness is τ_i = σ_i · distance_i; it lets exp(−τ_i) through (the paper's α(r, Δ)), and its
@@ -7,8 +6,8 @@ weight is
 
     w_i = T_i (1 − exp(−τ_i))         T_i = exp(−Σ_{j<i} τ_j)         (Eq. 2 and 10)
 
-What is left after the last sample is given to the last sample (NeRF's infinite last interval): the scene ends in
-something, and all weights sum to 1. With `opaque_end` off it is lost, and `alpha` < 1 tells how much.
+The light left after the last sample goes to the last sample (NeRF's infinite last interval), so weights sum to 1. With
+`opaque_end` off it is lost, and `alpha` < 1 says how much.
 """
 
 from __future__ import annotations
@@ -18,13 +17,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_OPAQUE = 20.0  # thickness beyond which nothing is seen any more; keeps sums of thickness exact in float32
+from dofnerf.models.base import PLAIN, Blur
+from dofnerf.optics import scatter, to_display, to_linear
+from dofnerf.optics.lens import Lens
+from dofnerf.optics.light import Curve
+
+_OPAQUE = 20.0  # largest thickness; nothing is seen behind it, and sums stay exact in float32
 _HIDDEN = 7.0  # thickness behind which less than a thousandth of the light remains
 _NOTHING = 1e-6
 
 
 class Shaded(NamedTuple):
-    """What a field said along rays: `colour` (…, N, 3), `density`, `distance` and `depth` (…, N), near to far."""
+    """A field along rays: `colour` (…, N, 3), `density`, `distance` and `depth` (…, N), near to far."""
 
     colour: Tensor
     density: Tensor
@@ -33,12 +37,8 @@ class Shaded(NamedTuple):
 
 
 class Concentrated(NamedTuple):
-    """`colour` (…, 3), `alpha` (…), `depth` (…) = Σwh/Σw (Eq. 11), and `disparity` (…) = Σ(w/h)/Σw, in which blur is
-    linear.
-
-    `spread` (…) is the variance of disparity along the ray: 0 where one point is all there is to see, as the lens
-    assumes.
-    """
+    """`colour` (…, 3), `alpha` (…), `depth` (…) = Σwh/Σw (Eq. 11), `disparity` (…) = Σ(w/h)/Σw, in which blur is
+    linear, and `spread` (…), the variance of disparity along the ray: 0 for a single surface, as the lens assumes."""
 
     colour: Tensor
     alpha: Tensor
@@ -61,7 +61,7 @@ def ray_weights(thickness: Tensor, opaque_end: bool = True) -> Tensor:
 
 
 def concentrate(shaded: Shaded, opaque_end: bool = True) -> Concentrated:
-    """All of a ray's light in one point (Eq. 11 and 13; the disc's area is the scatter kernel's affair)."""
+    """All of a ray's light in one point (Eq. 11 and 13; scatter divides by the disc's area)."""
     thickness = thickness_of(shaded.density, shaded.distance)
     weights = ray_weights(thickness, opaque_end)
     total = weights.sum(-1).clamp(min=_NOTHING)
@@ -84,10 +84,10 @@ def layer_edges(near: float, far: float, layers: int) -> Tensor:
 
 
 def concentrate_layers(shaded: Shaded, edges: Tensor, opaque_end: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-    """The same in bins of disparity with `edges` (L + 1,), rising: colour (L, …, 3), alpha (L, …), disparity (L, …).
+    """The same in bins of disparity with ascending `edges` (L + 1,): colour (L, …, 3), alpha and disparity (L, …).
 
-    The farthest layer comes first, as `optics.scatter_layers` wants it. Each layer is what a ray would see that
-    *starts* at the layer's near end, so it also knows what nearer layers hide. One layer is `concentrate`.
+    The farthest layer comes first, as in `optics.scatter_layers`. A layer is what a ray would see that *starts* at its
+    near end, so it includes what nearer layers occlude. One layer is `concentrate`.
     """
     thickness = thickness_of(shaded.density, shaded.distance)
     opacity = -torch.expm1(-thickness)
@@ -95,7 +95,7 @@ def concentrate_layers(shaded: Shaded, edges: Tensor, opaque_end: bool = True) -
     disparity = 1 / shaded.depth
     layer = torch.bucketize(disparity.detach(), edges[1:-1].to(disparity))
     if opaque_end:
-        # Only where light reaches the last sample's layer: else that sample is not the end of the scene but a guess.
+        # Only where light reaches the last sample's layer: else that sample was never learned.
         hidden = (thickness.detach() * (layer > layer[..., -1:])).sum(-1, keepdim=True) > _HIDDEN
         opacity = torch.cat([opacity[..., :-1], torch.where(hidden, opacity[..., -1:], 1.0)], dim=-1)
     colours, alphas, disparities = [], [], []
@@ -111,3 +111,15 @@ def concentrate_layers(shaded: Shaded, edges: Tensor, opaque_end: bool = True) -
         disparities.append(torch.where(known, (weights * disparity).sum(-1) / total, middle))
         alphas.append((alpha * known).clamp(max=1.0))
     return torch.stack(colours), torch.stack(alphas), torch.stack(disparities)
+
+
+def put_lens(colour: Tensor, at: Concentrated, lens: Lens, blur: Blur = PLAIN) -> Tensor:
+    """The paper's concentrate-and-scatter: blur `colour` (H, W, 3) by the depth of `at`. Gradients reach colour, depth
+    and lens."""
+    disparity = 1 / at.depth if blur.blur_by == "depth" else at.disparity
+    return scatter(colour, lens.coc_radius_from_disparity(disparity), lens.shape, blur.light)
+
+
+def average_light(colour: Tensor, light: Curve = 2.2) -> Tensor:
+    """Colours (…, K, 3) of K rays through a lens → their mean (…, 3) in linear light."""
+    return to_display(to_linear(colour, light).mean(-2), light)

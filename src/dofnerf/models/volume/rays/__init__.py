@@ -1,8 +1,15 @@
 """Cameras → rays; the space that fields live in; samples along rays; random rays, patches and rays through a lens."""
 
 from dofnerf.models.volume.rays.batches import Patch, Pixels, complete_pixels, patch_places, random_patch, random_pixels
-from dofnerf.models.volume.rays.cameras import CameraStack, Rays, camera_rays, pixel_centres, pixel_rays, stack_cameras
-from dofnerf.models.volume.rays.lens import lens_rays
+from dofnerf.models.volume.rays.cameras import (
+    CameraStack,
+    Rays,
+    camera_rays,
+    lens_rays,
+    pixel_centres,
+    pixel_rays,
+    stack_cameras,
+)
 from dofnerf.models.volume.rays.samples import (
     DensityGrid,
     Samples,

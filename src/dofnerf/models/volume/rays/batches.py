@@ -1,6 +1,6 @@
-"""Which pixels a training step looks at: random ones of all photos, or a patch of one (Sec. 4.2).
+"""The pixels of a training step: random ones of all photos, or a patch of one (Sec. 4.2).
 
-Pixels are whole numbers (row, column) here; their rays go through (column + ½, row + ½).
+Pixels are integers (row, column) here; their rays go through (column + ½, row + ½).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 class Pixels(NamedTuple):
-    """N pixels: `photo` (N,), `row` (N,), `column` (N,), whole numbers."""
+    """N pixels: `photo`, `row` and `column` (N,), integers."""
 
     photo: Tensor
     row: Tensor
@@ -36,7 +36,7 @@ class Patch:
     width: int
 
     def pixels(self, device: torch.device | str = "cpu") -> Pixels:
-        """All of them, row by row, (height · width)."""
+        """All pixels, row by row, (height · width)."""
         row = torch.arange(self.top, self.top + self.height, device=device).repeat_interleave(self.width)
         column = torch.arange(self.left, self.left + self.width, device=device).repeat(self.height)
         return Pixels(torch.full_like(row, self.photo), row, column)
@@ -49,7 +49,7 @@ class Patch:
 def random_pixels(
     photos: Tensor, size: tuple[int, int], count: int, generator: torch.Generator | None = None
 ) -> Pixels:
-    """`count` pixels, uniform over all `photos` (M,) (their numbers) of `size` (height, width)."""
+    """`count` pixels, uniform over all `photos` (M,), which are indices, of `size` (height, width)."""
     height, width = size
 
     def below(most: int) -> Tensor:
@@ -82,8 +82,7 @@ def random_patch(
     anchor_stride: int = 16,
     generator: torch.Generator | None = None,
 ) -> Patch:
-    """One patch of one of `photos` (M,), each equally likely; the whole photo along a side shorter than
-    `patch_size`."""
+    """A random patch of a random one of `photos` (M,); the whole side of photos smaller than `patch_size`."""
     tops, lefts = patch_places(size, patch_size, anchor_stride)
 
     def one_of(values: list[int]) -> int:

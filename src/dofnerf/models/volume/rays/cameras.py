@@ -1,8 +1,8 @@
-"""Cameras → rays, as plain tensors.
+"""Cameras → rays, as tensors.
 
 A ray is the points origin + depth · direction. Its direction is *not* unit: it has length 1 along the optical axis of
-its camera, so the number along the ray *is* depth. `norms`, the lengths of the directions, turn steps of depth into
-distance, which is what density is about.
+its camera, so the parameter of the ray is depth. `norms`, the lengths of the directions, turn depth into distance, to
+which density refers.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from dofnerf.camera import Camera
 
 @dataclass(frozen=True)
 class Rays:
-    """`origins` (…, 3) and `directions` (…, 3) in world coordinates; a point at `depth` is origin + depth ·
-    direction."""
+    """`origins` (…, 3) and `directions` (…, 3) in world coordinates."""
 
     origins: Tensor
     directions: Tensor
@@ -53,8 +52,7 @@ class Rays:
 
 
 class CameraStack(NamedTuple):
-    """Many cameras as tensors: `poses` (M, 3, 4) camera to world, `focal` (M, 2) and `centre` (M, 2) in pixels as (x,
-    y)."""
+    """M cameras: `poses` (M, 3, 4) camera to world, `focal` (M, 2) and `centre` (M, 2) in pixels as (x, y)."""
 
     poses: Tensor
     focal: Tensor
@@ -80,8 +78,7 @@ def stack_cameras(cameras: Sequence[Camera], device: torch.device | str = "cpu")
 
 
 def pixel_rays(cameras: CameraStack, photo: Tensor, pixels: Tensor) -> Rays:
-    """The rays of `pixels` (…, 2), in pixels as (column, row) with centres at .5, each of its own photo (…) → Rays
-    (…)."""
+    """Rays (…) of `pixels` (…, 2), as (column, row) with centres at .5, each of its own `photo` (…)."""
     slope = (pixels - cameras.centre[photo]) / cameras.focal[photo]
     local = torch.stack([slope[..., 0], -slope[..., 1], -torch.ones_like(slope[..., 0])], dim=-1)
     pose = cameras.poses[photo]
@@ -99,3 +96,30 @@ def pixel_centres(height: int, width: int, device: torch.device | str = "cpu") -
     """(H, W, 2) of (column, row)."""
     row, column = torch.meshgrid(torch.arange(height, device=device), torch.arange(width, device=device), indexing="ij")
     return torch.stack([column, row], dim=-1) + 0.5
+
+
+def lens_rays(
+    cameras: CameraStack,
+    photo: Tensor,
+    pixels: Tensor,
+    points: Tensor,
+    aperture: Tensor | float,
+    focus_disparity: Tensor | float,
+) -> Rays:
+    """Exact thin lens: rays (…, K) of `pixels` (…, 2) of `photo` (…) through the lens `points` (…, K, 2) of `Shape.points`.
+
+    Every ray passes the point of the focal plane that the pixel images. With p the point of the lens, relative to its
+    centre, and d the pixel's own direction (unit depth), the ray must pass d · focus_depth:
+
+        origin = centre + p            direction = d − p · focus_disparity            p = aperture / focal · (x, y)
+
+    The lens lies in the plane of depth 0, so the parameter of such a ray is depth, too. A point at `depth` spreads over
+    aperture · |focus_disparity − 1/depth| pixels, also where fx ≠ fy. `aperture` and `focus_disparity` are numbers or
+    (…): one per pixel. Gradients reach both.
+    """
+    central = pixel_rays(cameras, photo, pixels)
+    opening = torch.as_tensor(aperture, dtype=points.dtype, device=points.device)[..., None, None]
+    focus = torch.as_tensor(focus_disparity, dtype=points.dtype, device=points.device)[..., None, None]
+    on_lens = points * opening / cameras.focal[photo][..., None, :]
+    shift = on_lens @ cameras.axes[photo].transpose(-1, -2)
+    return Rays(central.origins[..., None, :] + shift, central.directions[..., None, :] - shift * focus)

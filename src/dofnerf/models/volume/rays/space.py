@@ -1,10 +1,9 @@
 """The space in which a field lives: the world, warped into the cube [−1, 1]³, and how samples are spaced along a ray.
 
-Two warps. *Forward-facing*: in the frame of a reference camera that sees what all cameras see, (x/z, y/z, 1/z) cut to a
-box: NDC, with the box made to measure; straight lines stay straight, and far things get as few cells as they get
-pixels. *General*: the world around a centre, |x| ≤ 1 as it is and all beyond squeezed into 1 < |x| < 2 (mip-NeRF 360's
-contraction), then halved. Directions, distances and depth stay those of the world: only the *address* of a point
-changes.
+Two warps. *Forward*: (x/z, y/z, 1/z) in the frame of a reference camera that sees what all cameras see, scaled to a
+tight box: NDC. Straight lines stay straight, and far things get as few cells as pixels. *General*: the world around a
+centre, |x| ≤ 1 unchanged and everything beyond contracted into 1 < |x| < 2 (mip-NeRF 360), then halved. Directions,
+distances and depth remain those of the world.
 
 Spacing. s from 0 (near) to 1 (far) is linear in 1 / (depth + offset): offset 0 is linear in disparity, in which blur
 and parallax are linear; a large offset is linear in depth.
@@ -24,9 +23,9 @@ from dofnerf.camera import Camera
 
 Kind = Literal["forward", "general"]
 
-_FARTHEST = 1e4  # times `near`: there a point is at infinity, for parallax and for blur
-_WIDEST = 0.7  # cosine of the largest angle between the axes of cameras that face forward
-_MARGIN = 0.02  # by which the box is wider than what the cameras see, so that lens rays stay inside
+_FARTHEST = 1e4  # times `near`: no parallax or change of blur is left beyond
+_WIDEST = 0.7  # cosine of the largest angle between the axes of forward-facing cameras
+_MARGIN = 0.02  # of the box, around what the cameras see, so that lens rays stay inside
 Vector = tuple[float, float, float]
 
 
@@ -81,7 +80,7 @@ def choose_space(cameras: Sequence[Camera], near: float, far: float, kind: Kind 
 
 
 def _face_forward(cameras: Sequence[Camera], near: float) -> bool:
-    """All axes within 45° of their mean, and nobody so far ahead of the others that he stands in their picture."""
+    """All axes within 45° of their mean, and positions along it closer than `near`, so that no camera sees another."""
     axis = _mean_axis(cameras)
     if min(float(camera.forward @ axis) for camera in cameras) < _WIDEST:
         return False
@@ -105,7 +104,7 @@ def _forward_space(cameras: Sequence[Camera], near: float, far: float) -> Space:
     axes = np.stack([right, np.cross(right, axis), axis])
     corners = np.concatenate([_corners(camera, depth) for camera in cameras for depth in (near, far)])
     centre = np.mean([camera.position for camera in cameras], axis=0)
-    # Step back until everything seen lies well in front of the reference: x/z must not explode.
+    # Step back until everything seen lies well in front of the reference camera: x/z must stay bounded.
     behind = max(0.0, near / 2 - float(((corners - centre) @ axis).min()))
     centre = centre - behind * axis
     local = (corners - centre) @ axes.T
@@ -130,7 +129,7 @@ def _general_space(cameras: Sequence[Camera], near: float, far: float) -> Space:
     across = np.eye(3) - axes[:, :, None] * axes[:, None, :]
     centre = np.linalg.lstsq(across.sum(0), (across @ places[..., None])[..., 0].sum(0), rcond=1e-6)[0]
     if float(((centre - places) * axes).sum(axis=1).mean()) <= 0:
-        centre = places.mean(axis=0)  # they look outwards
+        centre = places.mean(axis=0)  # they face outwards
     radius = max(float(np.linalg.norm(places - centre, axis=1).max()) - near, near)
     frame = np.concatenate([np.eye(3), -centre[:, None]], axis=1) / radius
     return Space("general", near, far, _rows(frame), offset=radius, unit=radius)
