@@ -62,7 +62,7 @@ def extract(task: Task, send: Messages) -> None:
     for group in task["groups"]:
         reader = pycolmap.ImageReaderOptions()
         reader.camera_model = "SIMPLE_RADIAL"
-        reader.existing_camera_id = _camera(database, group, there)
+        reader.existing_camera_id = _listed(database, group, there)
         todo = [name for name in group["names"] if name not in done]
         for first in range(0, len(todo), task["threads"]):
             names = todo[first : first + task["threads"]]
@@ -74,8 +74,12 @@ def extract(task: Task, send: Messages) -> None:
             send("features", len(done), total)
 
 
-def _camera(database: Path, group: dict[str, Any], there: dict[str, Any]) -> int:
-    """The number of the group's camera in the database, where it may be already."""
+def _listed(database: Path, group: dict[str, Any], there: dict[str, Any]) -> int:
+    """The number of the group's camera, after its photos have been listed in the database, if they were not.
+
+    Numbers follow the order of the photos. Threads that extract features would give them in the order in which they
+    finish, and another numbering gives other poses.
+    """
     for name in group["names"]:
         if name in there:
             return int(there[name].camera_id)
@@ -83,8 +87,19 @@ def _camera(database: Path, group: dict[str, Any], there: dict[str, Any]) -> int
         model="SIMPLE_RADIAL", width=group["width"], height=group["height"], params=np.array(group["params"])
     )
     camera.has_prior_focal_length = group["known"]
-    with pycolmap.Database.open(database) as db:
-        return int(db.write_camera(camera))
+    with pycolmap.Database.open(database) as db, pycolmap.DatabaseTransaction(db):
+        camera.camera_id = db.write_camera(camera)
+        rig = pycolmap.Rig()
+        rig.add_ref_sensor(camera.sensor_id)
+        rig_id = db.write_rig(rig)
+        for name in group["names"]:
+            image = pycolmap.Image(name=name, camera_id=camera.camera_id)
+            image.image_id = db.write_image(image)
+            frame = pycolmap.Frame()
+            frame.rig_id = rig_id
+            frame.add_data_id(image.data_id)
+            db.write_frame(frame)
+        return int(camera.camera_id)
 
 
 def match(task: Task, send: Messages) -> None:

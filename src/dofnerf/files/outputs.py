@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from dofnerf.files.guard import read_json_value
 
 
 @contextlib.contextmanager
@@ -19,17 +22,30 @@ def atomic(path: Path) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary: Path | None = None
     try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, path)
+    except OSError as error:
+        if _is_about(error, path, temporary):  # "No space left" and the like name no file, or the temporary one
+            raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from None
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _is_about(error: OSError, path: Path, temporary: Path | None) -> bool:
+    """Whether an error of the system concerns the file that is being written."""
+    if error.errno is None:
+        return str(error).startswith("encoder error")  # Pillow's
+    return error.filename is None or temporary is None or str(error.filename) == str(temporary)
 
 
 def _umask() -> int:
@@ -51,6 +67,8 @@ def check_file(flag: str, path: Path, suffixes: Sequence[str]) -> None:
         raise ValueError(f"{flag} {path}: unknown file type ({found}); use one of {' '.join(suffixes)}")
     if path.is_dir():
         raise ValueError(f"{flag} {path}: is a folder, not a file")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{flag} {path}: not a regular file (a pipe, a device or a socket)")
     check_folder(flag, path.parent)
 
 
@@ -78,7 +96,7 @@ def claim(out: Path, record: str, source: Path | None, made_by: str, settings: d
     path = out / record
     if path.exists():
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = read_json_value(path)
         except ValueError:
             raise ValueError(f"{path}: not readable; delete the folder or choose another one") from None
         if found != content:

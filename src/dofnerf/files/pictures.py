@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps, UnidentifiedImageError
 
-from dofnerf.files.guard import first_line, read_array
+from dofnerf.files.guard import check_regular, first_line, open_regular, read_array
 from dofnerf.files.outputs import atomic
 
 PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")  # of cameras
@@ -27,6 +27,8 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".e
 # Depth and disparity maps are numbers, so only lossless formats are read.
 MAP_SUFFIXES = (".png", ".tif", ".tiff", ".exr", ".npy")
 _PAPER, _INK = (24, 24, 26), (235, 235, 235)  # of contact sheets
+_EXR_HEADER = 1 << 20  # bytes that it may have
+_EXR_PIXELS, _EXR_RATIO = 1 << 28, 1 << 13  # pixels, and values a byte, of files that are taken seriously
 _SILENCE = threading.Lock()  # one thread at a time may redirect stderr
 _LIMIT = threading.Lock()  # and one change Pillow's limit
 
@@ -50,7 +52,8 @@ def read_image(path: Path | str, orient: bool = False) -> np.ndarray:
     elif suffix in IMAGE_SUFFIXES:
         with open_picture(path) as picture:
             if orient:
-                picture = ImageOps.exif_transpose(picture)
+                with contextlib.suppress(Exception):  # broken EXIF: as it is stored
+                    picture = ImageOps.exif_transpose(picture)
             if picture.mode.startswith(("I", "F")):  # 16-bit and float greyscale: Pillow's convert would clip
                 grey = np.asarray(picture).astype(np.float32)
                 image = np.repeat(grey[..., None] / (65535.0 if picture.mode.startswith("I") else 1.0), 3, axis=-1)
@@ -193,6 +196,7 @@ def contact_sheet(
 @contextlib.contextmanager
 def open_picture(path: Path, load: bool = True, most: int | None = None) -> Iterator[Image.Image]:
     """Pillow's image, decoded; a bad file gives one line. `most` pixels instead of Pillow's own limit."""
+    check_regular(path)
     try:
         with _allowing(most), warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -230,14 +234,42 @@ def _allowing(most: int | None) -> Iterator[None]:
 def _read_exr(path: Path) -> dict[str, np.ndarray]:
     import OpenEXR
 
-    with open(path, "rb") as file:  # OpenEXR's own message for a missing file does not name it
-        if file.read(4) != b"\x76\x2f\x31\x01":
-            raise ValueError(f"{path}: not an EXR file")
+    with open_regular(path) as file:  # OpenEXR's own message for a missing file does not name it
+        head, length = file.read(_EXR_HEADER), os.fstat(file.fileno()).st_size
+    if head[:4] != b"\x76\x2f\x31\x01":
+        raise ValueError(f"{path}: not an EXR file")
     try:
+        _check_exr(head, length)
         with _silenced(), OpenEXR.File(str(path), separate_channels=True) as file:
             return {name: np.asarray(channel.pixels) for name, channel in file.channels().items()}
     except Exception as error:
         raise ValueError(f"{path}: the EXR is truncated or corrupt ({first_line(error)})") from None
+
+
+def _check_exr(head: bytes, length: int) -> None:
+    """Refuse headers that claim more pixels than the file could hold: OpenEXR would make room for them first."""
+    at, parts = 8, 0
+    while True:
+        size, values = (0, 0), 0
+        while head[at : at + 1] != b"\0":  # an attribute: name, type, length in bytes, value
+            name, kind = head[at : at + 512].split(b"\0", 2)[:2]
+            at += len(name) + len(kind) + 6
+            (count,) = struct.unpack_from("<i", head, at - 4)
+            if count < 0 or at + count > len(head):
+                raise ValueError("its header is truncated or absurdly long")
+            if kind == b"box2i" and name == b"dataWindow":
+                left, top, right, bottom = struct.unpack_from("<4i", head, at)
+                size = right - left + 1, bottom - top + 1
+            elif kind == b"chlist":
+                values = max(1, count // 18)  # channels: each has a name that ends with 0, and 16 bytes
+            at += count
+        at, parts = at + 1, parts + 1
+        pixels = max(size[0], 0) * max(size[1], 0)
+        if min(size) < 1 or max(size) > 1 << 20 or pixels > _EXR_PIXELS or pixels * values > length * _EXR_RATIO:
+            raise ValueError(f"it claims {size[0]} × {size[1]} pixels, which {length} bytes cannot hold")
+        several = head[5] & 0x10  # parts, whose headers follow each other up to an empty one
+        if not several or parts > 100 or head[at : at + 1] in (b"\0", b""):
+            return
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dofnerf.files.guard import LARGEST_NUMBER, first_line
+from dofnerf.files.guard import LARGEST_NUMBER, first_line, open_regular, read_bytes
 from dofnerf.files.outputs import atomic
 
 TYPES = {
@@ -118,7 +118,7 @@ class Drawing:
 
 def read_drawing(path: Path | str) -> Drawing | None:
     """The comment of a .ply that says how to draw it; None for those of other tools."""
-    with Path(path).open("rb") as file:
+    with open_regular(path) as file:
         header = file.read(_HEADER).split(b"end_header")[0].decode("ascii", "replace")
     comment = next((line for line in header.split("\n") if line.startswith(f"comment {_MARK} ")), None)
     if comment is None:
@@ -210,7 +210,7 @@ def _write_vertices(path: Path, columns: Sequence[tuple[str, str, np.ndarray]], 
 
 
 def _read_vertices(path: Path, what: str) -> np.ndarray:
-    data = path.read_bytes()
+    data = read_bytes(path)
     try:
         return _vertices(data)
     except (ValueError, KeyError, IndexError, OverflowError, TypeError, MemoryError) as error:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dofnerf.camera import Camera
-from dofnerf.files.guard import SMALLEST_NUMBER, first_line, number, pose, shown
+from dofnerf.files.guard import SMALLEST_NUMBER, first_line, number, pose, read_bytes, read_text, shown
 from dofnerf.scenes.distortion import Distortion
 from dofnerf.scenes.reading import depth_range
 from dofnerf.scenes.scene import Frame, Points
@@ -100,7 +100,7 @@ def read_model(folder: Path) -> Model:
 
 
 def _read(folder: Path, stem: str, binary: Any, text: Any) -> Any:
-    for suffix, parse in ((".bin", lambda p: binary(_Reader(p.read_bytes()))), (".txt", lambda p: text(_lines(p)))):
+    for suffix, parse in ((".bin", lambda p: binary(_Reader(read_bytes(p)))), (".txt", lambda p: text(_lines(p)))):
         path = folder / (stem + suffix)
         if path.is_file():
             if not path.resolve().is_relative_to(folder.resolve()):
@@ -168,7 +168,7 @@ def _cameras_text(lines: list[str]) -> dict[int, ModelCamera]:
         key, model, width, height, *params = line.split()
         if model not in COUNTS:
             raise ValueError(f"camera {shown(key)} has the unknown model {shown(model)}")
-        cameras[int(key)] = _camera(model, int(width), int(height), tuple(map(float, params)))
+        cameras[_id(key, 32)] = _camera(model, int(width), int(height), tuple(map(float, params)))
     return cameras
 
 
@@ -186,8 +186,8 @@ def _images_binary(file: _Reader) -> dict[int, ModelImage]:
 
 def _images_text(lines: list[str]) -> dict[int, ModelImage]:
     images = {}
-    while lines and not lines[0]:
-        lines = lines[1:]
+    first = next((i for i, line in enumerate(lines) if line), len(lines))
+    lines = lines[first:]
     # Two lines an image; the second may be empty, so empty lines count here.
     for head, tail in zip(lines[::2], [*lines[1::2], ""], strict=False):
         if not head:
@@ -197,8 +197,19 @@ def _images_text(lines: list[str]) -> dict[int, ModelImage]:
         place = np.array(pose, dtype=np.float64)
         if place.shape != (7,):
             raise ValueError(f"image {shown(key)} has {len(pose)} pose values, expected 7")
-        images[int(key)] = ModelImage(name, int(camera), place[:4], place[4:], keys[:, :2], keys[:, 2].astype(np.int64))
+        if not (np.abs(keys[:, 2]) < 1 << 63).all():
+            raise ValueError(f"image {shown(key)} sees a point whose number is not usable")
+        seen = keys[:, 2].astype(np.int64)
+        images[_id(key, 32)] = ModelImage(name, _id(camera, 32), place[:4], place[4:], keys[:, :2], seen)
     return images
+
+
+def _id(text: str | int, bits: int) -> int:
+    """A number by which a model names a camera, an image or a point: COLMAP's have no sign and so many bits."""
+    value = int(text)
+    if not 0 <= value < 1 << bits:
+        raise ValueError(f"the id {shown(value)} is not between 0 and 2^{bits}")
+    return value
 
 
 def _points_binary(file: _Reader) -> list[tuple[Any, ...]]:
@@ -206,7 +217,7 @@ def _points_binary(file: _Reader) -> list[tuple[Any, ...]]:
     for _ in range(file.count(51)):
         key, x, y, z, r, g, b, error = file.values("Q3d3Bd")
         track = file.array("<u4", 2 * file.count(8))[::2]
-        rows.append((key, (x, y, z), (r, g, b), error, track))
+        rows.append((_id(key, 63), (x, y, z), (r, g, b), error, track))
     return rows
 
 
@@ -216,7 +227,8 @@ def _points_text(lines: list[str]) -> list[tuple[Any, ...]]:
         words = line.split()
         x, y, z, error = (float(words[i]) for i in (1, 2, 3, 7))
         rgb = tuple(min(max(int(w), 0), 255) for w in words[4:7])
-        rows.append((int(words[0]), (x, y, z), rgb, error, np.array(words[8::2], dtype=np.uint32)))
+        track = np.array([_id(word, 32) for word in words[8::2]], dtype=np.uint32)
+        rows.append((_id(words[0], 63), (x, y, z), rgb, error, track))
     return rows
 
 
@@ -225,9 +237,9 @@ def _points(folder: Path, rows: list[tuple[Any, ...]]) -> ModelPoints:
     xyz = np.array([row[1] for row in rows], dtype=np.float64).reshape(-1, 3)
     error = np.array([row[3] for row in rows], dtype=np.float64)
     if not (np.isfinite(xyz).all() and np.isfinite(error).all() and np.abs(xyz).max(initial=0) < 1e12):
-        raise ValueError(f"{folder}: a point of points3D is NaN, infinite or absurdly far away")
+        raise ValueError(f"{folder / 'points3D'}: a point is NaN, infinite or absurdly far away")
     return ModelPoints(
-        ids=np.array([row[0] for row in rows], dtype=np.uint64).astype(np.int64),
+        ids=np.array([row[0] for row in rows], dtype=np.int64),
         xyz=xyz,
         rgb=np.array([row[2] for row in rows], dtype=np.uint8).reshape(-1, 3),
         error=error,
@@ -237,7 +249,7 @@ def _points(folder: Path, rows: list[tuple[Any, ...]]) -> ModelPoints:
 
 
 def _lines(path: Path) -> list[str]:
-    return [line.strip() for line in path.read_text(encoding="utf-8").split("\n") if not line.startswith("#")]
+    return [line.strip() for line in read_text(path).split("\n") if not line.startswith("#")]
 
 
 def camera_pose(image: ModelImage, where: str) -> np.ndarray:

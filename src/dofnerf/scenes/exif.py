@@ -11,6 +11,8 @@ from typing import Any
 
 from PIL import Image
 
+from dofnerf.files.guard import check_regular
+
 _SUB_IFD, _MAKE, _MODEL, _ORIENTATION = 0x8769, 0x010F, 0x0110, 0x0112
 _F_NUMBER, _FOCAL, _FOCAL_35, _SUBJECT, _LENS = 0x829D, 0x920A, 0xA405, 0x9206, 0xA434
 DIAGONAL_35 = math.hypot(36, 24)  # millimetres, of the film that 35 mm equivalents are about
@@ -48,8 +50,9 @@ class Exif:
 def read_exif(path: Path) -> Exif:
     """The EXIF of a file; an empty one where there is none or it cannot be read. A file is read once."""
     try:
+        check_regular(path)
         return _read(path, path.stat().st_mtime_ns)
-    except (OSError, ValueError, TypeError, SyntaxError, Image.DecompressionBombError):
+    except Exception:  # Pillow raises whatever the broken bytes lead to
         return Exif()
 
 

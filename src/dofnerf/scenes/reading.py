@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from dofnerf.camera import Camera
+from dofnerf.files.guard import bounds
 from dofnerf.optics.lens import PINHOLE
 from dofnerf.scenes.scene import Frame, Points, Scene
 from dofnerf.scenes.source import Resized
@@ -92,7 +93,7 @@ def assemble(found: Found, options: ReadOptions) -> Scene:
     if not found.frames:
         raise ValueError(f"{found.name}: the scene has no photos")
     frames = list(found.frames)
-    near, far = found.bounds or common_bounds(frames, found.name)
+    near, far = bounds(*(found.bounds or common_bounds(frames, found.name)), found.name)
     full_width = found.full_width or frames[0].camera.width
     if options.which_frames is not None:
         frames = [frames[i] for i in _indices(options.which_frames, len(frames), f"{found.name}: which_frames")]

@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image
 
 from dofnerf.files import is_linear, read_image, read_map
+from dofnerf.files.pictures import open_picture
 
 
 class Source(Protocol):
@@ -56,7 +57,7 @@ class PictureFile(_File):
         if is_linear(self.path):
             image = to_display(np.clip(image, 0, 1))
         else:
-            with Image.open(self.path) as picture:
+            with open_picture(self.path) as picture:
                 if picture.mode in ("RGBA", "LA"):
                     alpha = np.asarray(picture.getchannel("A"), dtype=np.float32)[..., None] / 255
                     image = image * alpha + (1 - alpha)

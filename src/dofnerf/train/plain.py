@@ -7,6 +7,7 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+LARGEST = 1e300  # of numbers in files: beyond it are infinity, and integers that no float can hold
 
 
 def to_plain(config: Any) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
             return tuple(_value(kind, one, where) for kind, one in zip(kinds, value, strict=True))
     elif (
         hint is object
-        or (hint is float and isinstance(value, int | float) and not isinstance(value, bool))
+        or (hint is float and isinstance(value, int | float) and type(value) is not bool and -LARGEST < value < LARGEST)
         or (hint in (int, str, bool, type(None)) and type(value) is hint)
     ):
         return float(value) if hint is float else value

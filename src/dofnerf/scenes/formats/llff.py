@@ -80,7 +80,7 @@ def found(root: Path, kind: str, frames: list[Frame], full_width: int) -> Found:
     if folder is None or model is None or not len(model.points.xyz):
         return Found(name, kind, frames, full_width=full_width)
     order = _numbering(model, frames)
-    if order is None:
+    if order is None or not model.cameras:
         note = f"the sparse points in {folder.relative_to(root)} do not fit these poses and are left out"
         return Found(name, kind, frames, full_width=full_width, notes=(note,))
     points = model.sparse_points()

@@ -105,7 +105,7 @@ def _listed(entry: Any, i: int, where: str) -> Viewpoint:
     try:
         position = np.array(entry["position"], float).reshape(3, 1)
         matrix = np.concatenate([np.array(entry["rotation"], float), position], axis=1)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise ValueError(f"{where}: expected a position of 3 numbers and a rotation of 3×3") from None
     to_world = pose(matrix, where) * [1, -1, -1, 1]  # OpenCV → OpenGL: y and z turn round
     name = entry.get("img_name")
