@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from small_photos import COUNT, FOCAL, HEIGHT, WIDTH, place
 
 from dofnerf import scenes
@@ -196,3 +197,15 @@ def test_what_fits_no_photo_is_dropped_and_does_not_spoil_the_error(captured):
     spoiled, error, before, after = (float(word) for word in told.stdout.split()[-4:])
     assert spoiled > 100 and error < 0.5
     assert 0.9 * before <= after <= before
+
+
+@pytest.mark.slow
+def test_the_same_photos_give_the_same_bits_with_any_number_of_threads(captured, tmp_path):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3 if threads == 1 else 1)
+    try:
+        capture(captured.photos, tmp_path / "scene", captured.options)
+    finally:
+        torch.set_num_threads(threads)
+    for name in ("transforms.json", "points.ply", "images/IMG_0.png", "visible/IMG_3.npy"):
+        assert (tmp_path / "scene" / name).read_bytes() == (captured.out / name).read_bytes(), name

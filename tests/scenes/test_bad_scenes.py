@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -227,3 +228,64 @@ def test_bad_models(tmp_path: Path) -> None:
 def _claiming(shape: tuple[int, ...]) -> bytes:
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + b"\0" * 64
+
+
+@pytest.mark.parametrize("value", [-1, 2**64 - 1, 2**64, 10**400])
+def test_ids_that_colmap_does_not_have(tmp_path: Path, value: int) -> None:
+    for k, (file, line, word) in enumerate(
+        [
+            ("points3D", 0, 0),
+            ("points3D", 0, 8),
+            ("images", 1, 0),
+            ("images", 1, 8),
+            ("images", 2, 2),
+            ("cameras", 1, 0),
+        ]
+    ):
+        if (file, line, value) == ("images", 2, -1):
+            continue  # a key point that belongs to no point
+        root = small.colmap(folder(tmp_path / str(k)), text=True)
+        path = root / f"sparse/0/{file}.txt"
+        lines = path.read_text().split("\n")
+        words = lines[line].split()
+        words[word] = str(value)
+        lines[line] = " ".join(words)
+        path.write_text("\n".join(lines))
+        complaint(root, file)
+    root = small.colmap(folder(tmp_path / "binary"))
+    path = root / "sparse/0/points3D.bin"
+    if value in (-1, 2**64 - 1):
+        path.write_bytes(path.read_bytes()[:8] + b"\xff" * 8 + path.read_bytes()[16:])
+        complaint(root, "points3D")
+
+
+def test_empty_lines_take_linear_time(tmp_path: Path) -> None:
+    root = small.colmap(tmp_path, text=True)
+    for name in ("cameras", "images", "points3D"):
+        path = root / f"sparse/0/{name}.txt"
+        path.write_text("\n" * 300_000 + path.read_text())
+    start = time.perf_counter()
+    assert len(scenes.load(root)) == small.COUNT
+    assert time.perf_counter() - start < 5
+
+
+def test_llff_with_an_empty_model(tmp_path: Path) -> None:
+    """No cameras, no images, but points that fit."""
+    root = small.llff(tmp_path)
+    model = small.colmap(tmp_path / "other") / "sparse/0"
+    (root / "sparse").mkdir()
+    model.rename(root / "sparse/0")
+    (root / "sparse/0/images.bin").unlink()
+    assert scenes.load(root).points is not None
+    (root / "sparse/0/cameras.bin").write_bytes(struct.pack("<Q", 0))
+    scene = scenes.load(root)
+    assert scene.points is None and "left out" in scene.notes[0]
+
+
+def test_a_depth_range_too_narrow(tmp_path: Path) -> None:
+    root = edit(small.transforms(folder(tmp_path / "a")), lambda d: d.update(near=3.0, far=3.0000001))
+    complaint(root, "depth range 3 to 3.0000001 is too narrow")
+    root = edit_poses(
+        small.llff(folder(tmp_path / "b")), lambda t: t.__setitem__((slice(None), [15, 16]), [3, 3 + 1e-7])
+    )
+    complaint(root, "depth range 3 to 3.0000001 is too narrow")

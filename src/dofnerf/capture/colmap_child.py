@@ -19,6 +19,7 @@ import pycolmap
 
 Task = dict[str, Any]
 _PAIRS_AT_ONCE = 60
+_ONE_THREAD = 2**31 - 1  # residuals up to which bundle adjustment uses one: several add up in any order, to other bits
 _NOISE = 0.3  # pixels: error of features of sharp photos
 _LARGEST_ERROR, _SMALLEST_ANGLE = 4.0, 1.5  # pixels and degrees, of points: pycolmap's own
 _FOCAL_RATIO, _FEWEST_SEEN, _ERROR_RATIO = 1.15, 40, 0.99  # limits of focal lengths of their own for each photo
@@ -126,6 +127,7 @@ def reconstruct(task: Task, send: Messages) -> dict[int, Any]:
     """All models that mapping finds, written below the task's folder."""
     options = apply(pycolmap.IncrementalPipelineOptions(), task["mapping"])
     options.num_threads, options.random_seed = task["threads"], 0
+    options.ba_min_num_residuals_for_cpu_multi_threading = _ONE_THREAD
     options.min_model_size = 3
     options.extract_colors = False
     total, count = sum(len(group["names"]) for group in task["groups"]), [2]
@@ -158,6 +160,7 @@ def adjust(model: Any, distortion: bool) -> Any:
     options.refine_extra_params, options.print_summary = distortion, False
     options.ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
     options.ceres.loss_function_scale = _NOISE
+    options.ceres.min_num_residuals_for_cpu_multi_threading = _ONE_THREAD
     pycolmap.bundle_adjustment(model, options)
     pycolmap.ObservationManager(model).filter_all_points3D(_LARGEST_ERROR, _SMALLEST_ANGLE)
     model.update_point_3d_errors()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from PIL import Image
 
 from dofnerf.capture.photos import sharpness
 from dofnerf.files import write_image, write_json
-from dofnerf.files.guard import first_line
+from dofnerf.files.guard import check_regular, first_line, read_json_value
 from dofnerf.files.pictures import PHOTO_SUFFIXES
 
 VIDEOS = (".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm")
@@ -95,7 +94,7 @@ def extract_frames(video: Path, folder: Path, every: int | None, report: Callabl
     """
     done = folder / _DONE
     if done.is_file():
-        return [folder / name for name in json.loads(done.read_text(encoding="utf-8"))]
+        return [folder / name for name in read_json_value(done)]
     total, size, frames = _open(video)
     window = every if every is not None else max(1, round(total / VIDEO_PHOTOS))
     names: list[str] = []
@@ -129,6 +128,7 @@ def _open(video: Path) -> tuple[int, tuple[int, int], Any]:
     """The approximate number of frames, their size (width, height), and ffmpeg's stream of them."""
     import imageio_ffmpeg
 
+    check_regular(video)
     frames = imageio_ffmpeg.read_frames(str(video), pix_fmt="rgb24")
     try:
         about = next(frames)

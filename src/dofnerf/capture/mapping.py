@@ -29,7 +29,7 @@ from PIL import Image
 
 from dofnerf.capture.photos import Photo
 from dofnerf.files import write_json
-from dofnerf.files.guard import first_line
+from dofnerf.files.guard import first_line, read_json
 
 CHILD = Path(__file__).parent / "colmap_child.py"
 LOG = "pycolmap.log"
@@ -229,7 +229,7 @@ def _try(job: Job, number: int, attempt: Attempt, report: Report) -> Mapped:
     if not summary.is_file():
         write_json(folder / "task.json", task)
         run_child(folder / "task.json", job.work / LOG, report)
-    return _best(attempt, folder / "models", json.loads(summary.read_text(encoding="utf-8")), staged.scale)
+    return _best(attempt, folder / "models", read_json(summary), staged.scale)
 
 
 def _threads() -> int:
@@ -254,7 +254,7 @@ def _best(attempt: Attempt, folder: Path, summary: dict[str, Any], scale: float)
 
 def run_child(task: Path, log: Path, report: Report) -> None:
     """Run the child on a task; its messages go to `report`, what it prints to `log`. ValueError if it fails."""
-    environment = {**os.environ, "OMP_NUM_THREADS": str(_threads())}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # pycolmap has threads of its own, by the task
     start = log.stat().st_size if log.exists() else 0
     with open(log, "ab") as printed:
         child = subprocess.Popen(

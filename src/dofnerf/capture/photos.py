@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import math
 import re
 from collections import Counter
@@ -22,7 +21,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from dofnerf.files import atomic, write_json
-from dofnerf.files.guard import first_line
+from dofnerf.files.guard import first_line, read_json
 from dofnerf.files.pictures import open_picture, to_bytes
 from dofnerf.scenes.exif import Exif, exif_of, orientation_of
 from dofnerf.scenes.export import plain_stems
@@ -198,8 +197,8 @@ def _same(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _known(record: Path, header: Header) -> dict[str, Any] | None:
-    with contextlib.suppress(OSError, ValueError):
-        known = json.loads(record.read_text(encoding="utf-8"))
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        known = read_json(record)
         if known["source"] == _identity(header.path) and math.isfinite(known["sharpness"]):
             return known
     return None

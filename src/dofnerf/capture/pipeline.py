@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -35,6 +34,7 @@ from dofnerf.capture.mapping import (
 )  # fmt: skip
 from dofnerf.capture.photos import Photo, fingerprint, prepare, read_headers, working_names
 from dofnerf.files import atomic, contact_sheet, write_image, write_json
+from dofnerf.files.guard import read_json, read_json_value
 from dofnerf.files.outputs import check_folder, claim, record_of
 from dofnerf.files.ply import write_ply
 from dofnerf.files.progress import Progress
@@ -207,7 +207,7 @@ def _capture(source: Path, out: Path, options: CaptureOptions, progress: Progres
 
 def _record(path: Path) -> Any:
     with contextlib.suppress(OSError, ValueError):
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json_value(path)
     return None
 
 
@@ -218,7 +218,7 @@ def _report(progress: Progress, step: str, done: int, total: int) -> None:
 def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, progress: Progress) -> Scene:
     """The scene that is there, with the scale and held-out photos that are asked for now; without --scale-by, its own."""
     scene = load(out)
-    result = json.loads((out / RESULT).read_text(encoding="utf-8"))
+    result = read_json(out / RESULT)
     hold_every = result["hold_every"] if options.hold_every is None else options.hold_every
     wanted = {"scale_by": options.scale_by or result["scale_by"], "hold_every": hold_every}
     if all(result[key] == value for key, value in wanted.items()):

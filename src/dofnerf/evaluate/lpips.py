@@ -19,6 +19,8 @@ import tyro
 from torch import Tensor
 from torch.nn import functional
 
+from dofnerf.files.guard import check_regular
+
 VARIABLE = "DOFNERF_LPIPS"
 TRUNK_URL = "https://download.pytorch.org/models/alexnet-owt-7be5be79.pth"
 HEADS_URL = "https://raw.githubusercontent.com/richzhang/PerceptualSimilarity/master/lpips/weights/v0.1/alex.pth"
@@ -113,6 +115,7 @@ def from_file(path: Path) -> Lpips:
     """An .npz with flax's names and layout (HWIO kernels): AlexNet_0/Conv_N/kernel and bias,
     NetLinLayer_N/Conv_0/kernel."""
     try:
+        check_regular(path)
         with np.load(path, allow_pickle=False) as found:
             kernels = [torch.from_numpy(found[f"AlexNet_0/Conv_{i}/kernel"]) for i in range(5)]
             kernels = [kernel.permute(3, 2, 0, 1).contiguous() for kernel in kernels]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 
 from dofnerf import scenes
 from dofnerf.camera import Camera
+from dofnerf.files.guard import read_json_value
 from dofnerf.scenes import Origin, Scene, Viewpoint, read_cameras
 from dofnerf.train import Run
 from dofnerf.train.checkpoint import FILE
@@ -61,11 +61,9 @@ def read_origin(folder: Path) -> Origin | None:
     """What the run's config.json says about its scene, if anything."""
     path = folder / CONFIG
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json_value(path)
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError):
-        raise ValueError(f"{path}: not JSON; the file is damaged") from None
     if not isinstance(found, dict) or "scene" not in found:
         return None
     if isinstance(found["scene"], dict) and isinstance(found["scene"].get("options"), dict):

@@ -48,6 +48,15 @@ def _is_about(error: OSError, path: Path, temporary: Path | None) -> bool:
     return error.filename is None or temporary is None or str(error.filename) == str(temporary)
 
 
+def append(path: Path, text: str) -> None:
+    """Add to the end of a file, such as a log."""
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:  # writing, unlike opening, does not name the file
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -7,6 +7,7 @@ they are (see `is_linear`). A map (depth or disparity) is float32 (H, W).
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import struct
 import threading
@@ -145,8 +146,10 @@ def write_map(path: Path | str, values: np.ndarray) -> None:
     if is_linear(path):
         write_exr(path, {"Z": values})
     elif path.suffix.lower() == ".npy":
+        packed = io.BytesIO()  # np.save into a file does not say why it fails
+        np.save(packed, values.astype(np.float32), allow_pickle=False)
         with atomic(path) as temporary:
-            np.save(temporary, values.astype(np.float32), allow_pickle=False)
+            temporary.write_bytes(packed.getbuffer())
     else:
         raise ValueError(f"{path}: a map is written as .npy or .exr, not {path.suffix}")
 
@@ -158,7 +161,11 @@ def write_exr(path: Path | str, channels: dict[str, np.ndarray]) -> None:
     with atomic(Path(path)) as temporary:
         header = {"compression": OpenEXR.ZIP_COMPRESSION, "type": OpenEXR.scanlineimage}
         data = {name: np.ascontiguousarray(values, dtype=np.float32) for name, values in channels.items()}
-        OpenEXR.File(header, data).write(str(temporary))
+        try:
+            with _silenced():
+                OpenEXR.File(header, data).write(str(temporary))
+        except RuntimeError:  # it does not say why
+            raise OSError(f"{path}: cannot be written; the disk may be full") from None
 
 
 def to_bytes(image: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ threading layer that may be missing, and whose fallback aborts the process when 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -32,9 +33,26 @@ def compiled(function: Callable) -> Callable:
         "forceinline": True,  # else a run that compiles may call another copy of a helper, rounded otherwise, than later runs
     }
     try:
-        return numba.njit(cache=True, **options)(function)
+        made = numba.njit(cache=True, **options)(function)
     except RuntimeError:
         return numba.njit(**options)(function)
+    _forgive_damage(made._cache)
+    return made
+
+
+def _forgive_damage(cache: Any) -> None:
+    """Let numba drop a cache file that cannot be read, such as one that a full disk cut off, and compile again."""
+    load = cache.load_overload
+
+    def load_overload(*arguments: Any) -> Any:
+        try:
+            return load(*arguments)
+        except Exception:  # unpickling raises whatever the broken bytes lead to
+            with contextlib.suppress(OSError):
+                cache.flush()
+            return None
+
+    cache.load_overload = load_overload
 
 
 def run_jobs(kernel: Any, rows: int, arguments: tuple, least: int = 1, per_thread: int = _BANDS_PER_THREAD) -> None:

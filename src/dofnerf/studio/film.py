@@ -20,6 +20,7 @@ import tyro
 
 from dofnerf.camera import Camera
 from dofnerf.files import read_image, write_image, write_json, write_video
+from dofnerf.files.guard import read_json
 from dofnerf.files.outputs import check_file
 from dofnerf.files.progress import Progress
 from dofnerf.optics.lens import Lens, inverse
@@ -317,8 +318,8 @@ def frames_folder(config: RenderConfig, source: Source, moments: Sequence[Moment
         raise ValueError(f"{folder}: is there, and is not of a film that was stopped; give another --out")
     if mark.is_file():
         try:
-            same = json.loads(mark.read_text(encoding="utf-8")).get("film") == digest
-        except (ValueError, AttributeError):
+            same = read_json(mark).get("film") == digest
+        except ValueError:
             same = False
         if same:
             return folder

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import shlex
 import sys
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from dofnerf.evaluate.lpips import LpipsConfig
 from dofnerf.evaluate.report.page import FILE
 from dofnerf.evaluate.report.run_page import write_run_page
 from dofnerf.files import write_json
+from dofnerf.files.guard import read_json_value
 from dofnerf.files.outputs import check_folder
 from dofnerf.files.progress import Progress
 from dofnerf.models.data import f_numbers
@@ -146,7 +146,7 @@ def _expect_same(path: Path, settings: dict[str, Any]) -> None:
     if not path.is_file():
         return
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json_value(path)
     except ValueError:
         raise ValueError(f"{path}: not readable; remove the folder or give another --out") from None
     found = found if isinstance(found, dict) else {}

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dofnerf.files import write_image, write_json
+from dofnerf.files import atomic, write_image, write_json
+from dofnerf.files.outputs import append
 from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import Outcome
 from dofnerf.models.data import TrainingData
@@ -68,7 +69,8 @@ class Recorder(NullRecorder):
         """Write what is known before the first step."""
         if self.folder is None:
             return
-        (self.folder / "README.txt").write_text(README, encoding="utf-8")
+        with atomic(self.folder / "README.txt") as temporary:
+            temporary.write_text(README, encoding="utf-8")
         known = {"config": to_plain(learner.config), "setting": to_plain(learner.setting)}
         if scene.origin is not None:
             known["scene"] = to_plain(scene.origin)
@@ -136,8 +138,7 @@ class Recorder(NullRecorder):
 
     def _log(self, line: str) -> None:
         if self.folder is not None:
-            with open(self.folder / LOG, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            append(self.folder / LOG, line + "\n")
 
     def _preview(self, learner: Learner) -> None:
         """photo | as shot | sharp | disparity, side by side."""

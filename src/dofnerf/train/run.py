@@ -10,6 +10,7 @@ import torch
 
 from dofnerf.camera import Camera
 from dofnerf.files import atomic
+from dofnerf.files.guard import read_bytes
 from dofnerf.models import Blur, Model, View
 from dofnerf.models.data import Setting
 from dofnerf.optics import LearnedLens, Lens, Shape, inverse
@@ -31,7 +32,7 @@ class Run:
         file = path / checkpoint.FILE if path.is_dir() else path
         if not file.is_file():
             raise FileNotFoundError(f"{path}: there is no run (no {checkpoint.FILE})")
-        return cls(checkpoint.unpack(file.read_bytes(), device, str(file)), file.parent)
+        return cls(checkpoint.unpack(read_bytes(file), device, str(file)), file.parent)
 
     @property
     def config(self) -> TrainConfig:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import torch
 
+from dofnerf.files.guard import read_bytes
 from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import method
 from dofnerf.models.data import Setting, training_data
@@ -93,7 +94,7 @@ def _kept(
         return None
     if not resume:
         raise ValueError(f"{folder}: there is a run already; go on with it by --resume, or give another folder")
-    learner = checkpoint.unpack(file.read_bytes(), device, str(file))
+    learner = checkpoint.unpack(read_bytes(file), device, str(file))
     for name, kept, asked in (("setting", learner.setting, setting), ("config", learner.config, config)):
         different = difference(to_plain(kept), to_plain(asked), name)
         if different and name == "setting":

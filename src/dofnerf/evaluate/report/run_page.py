@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from dofnerf.evaluate.lpips import LpipsConfig
 from dofnerf.evaluate.report import page
 from dofnerf.evaluate.scores import METRICS, Perceptual, Reference, Scores, gather, score_view
 from dofnerf.evaluate.trained import open_trained
+from dofnerf.files.guard import read_text
 from dofnerf.scenes import Scene
 from dofnerf.scenes.overview import mean_basis, rim_of
 from dofnerf.train import Run
@@ -26,7 +28,7 @@ MOST_VIEWS = 8  # whose pictures are on the page
 POINTS, POINT_VIEWS = 3600, 5  # of the cameras in space: how many points, from how many views
 _FAR = 0.9  # × the disparity of the scene's far end: points beyond are left out, or the cameras would be a dot
 _AGAINST: dict[Reference, str] = {"sharp": "their all-in-focus photos", "photo": "their photos as they are"}
-_STEP = re.compile(r"^step (\d+)  (.+?)  [\d.]+ s  PSNR ([\d.]+)")
+_STEP = re.compile(r"^step (\d{1,9})  (.+?)  [\d.]+ s  PSNR (\d{1,9}(?:\.\d+)?)")
 
 
 class Shown(NamedTuple):
@@ -154,8 +156,11 @@ def _photos(run: Run) -> list[str]:
     path = run.folder / LENS if run.folder else None
     if path is None or not path.is_file():
         return []
-    with open(path, newline="", encoding="utf-8") as file:
-        head, *rows = csv.reader(file)
+    try:
+        head, *rows = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    except (ValueError, csv.Error):
+        raise ValueError(f"{path}: not a table of photos; the file is damaged") from None
+    rows = [(row + [""] * len(head))[: len(head)] for row in rows]
     used = [k for k in range(len(head)) if any(row[k] for row in rows)]
     shown = page.table([head[k] for k in used], [[_short(row[k]) for k in used] for row in rows])
     return [page.details("What was learned of each photo", shown)]

@@ -15,6 +15,7 @@ import numpy as np
 from dofnerf import scenes
 from dofnerf.evaluate.scores import Score
 from dofnerf.files import write_json
+from dofnerf.files.guard import read_json
 from dofnerf.lab.synth import fingerprint
 from dofnerf.scenes import PACKAGED, Scene
 from dofnerf.scenes.reading import Mix
@@ -122,11 +123,11 @@ def read_findings(cell: Cell, out: Path) -> Findings | None:
     """What the cell found, None if it is not done; refuses findings of a cell with other settings."""
     path = cell.folder(out) / RESULT
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        kept, findings = found["cell"], found["found"]
+        found = read_json(path)
+        kept, findings = dict(found["cell"]), found["found"]
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path}: not the result of a cell (damaged); remove it, and the cell is done again") from None
     if kept.get("scene_files") != cell.scene_files:
         raise ValueError(
@@ -142,7 +143,7 @@ def expect_same_run(cell: Cell, out: Path) -> None:
     """Refuse a cell whose run was begun with other settings and so cannot be resumed."""
     path = cell.folder(out) / RUN / CONFIG
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))["config"]
+        kept = read_json(path)["config"]
     except (OSError, ValueError, KeyError, TypeError):
         return  # not begun, or damaged: training says so
     different = difference(kept, cell.plain()["config"], "config")

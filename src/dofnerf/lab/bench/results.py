@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import dofnerf
 from dofnerf.evaluate.report import page
 from dofnerf.files import atomic, read_image, write_image, write_json
+from dofnerf.files.guard import read_json_value
 from dofnerf.lab.bench.cell import CELLS
 from dofnerf.train.plain import from_plain
 
@@ -97,8 +97,8 @@ def read_results(folder: Path) -> Results:
     """From the results.json of an experiment's folder."""
     path = folder / JSON
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
+        found = read_json_value(path)
+    except ValueError:
         raise ValueError(f"{path}: not JSON; the file is damaged, `dofnerf bench` writes it anew") from None
     return from_plain(Results, found, str(path))
 

@@ -31,7 +31,7 @@ AROUND = 12.0  # seconds: imports, photos, scores
 PIXELS, RAYS = 252 * 168, 2304
 _PROBE = 0.11  # seconds of `probe` on the machine of docs/results.md
 _INTERVAL = 1.0  # seconds between readings of the logs
-_STEP = re.compile(r"step (\d+) ")
+_STEP = re.compile(r"step (\d{1,9}) ")
 
 
 def already_done(cells: Sequence[Cell], out: Path, lpips: LpipsConfig | None = None) -> Outcomes:

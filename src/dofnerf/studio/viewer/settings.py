@@ -14,6 +14,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from dofnerf.camera import Camera
+from dofnerf.files.guard import parse_json
 from dofnerf.optics import Lens, shape_of
 from dofnerf.optics.shapes import SHAPES
 from dofnerf.scenes import Viewpoint
@@ -60,7 +61,7 @@ class Settings:
 def from_json(text: str | None, widest: float, photos: tuple[str, ...]) -> tuple[Settings, dict[str, Any]] | None:
     """What `to_json` wrote, or None if the text is anything else: browsers keep what anybody put there."""
     try:
-        data = json.loads(text or "")
+        data = parse_json(text or "", "settings")
         known = {"shape": ""} | data["look"]  # kept by a version that had no shapes
         found = Settings(**{key: known[key] for key in (field.name for field in fields(Settings))})
         numbers = found.radius, found.disparity, found.rotation, found.exposure
@@ -68,7 +69,7 @@ def from_json(text: str | None, widest: float, photos: tuple[str, ...]) -> tuple
         pose["fov"] = float(data["camera"]["fov"])  # type: ignore[assignment]
         lengths = [len(pose[key]) for key in ("position", "wxyz", "look_at", "up")]
         flat = [*pose["position"], *pose["wxyz"], *pose["look_at"], *pose["up"]]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
     right = (
         lengths == [3, 4, 3, 3]
