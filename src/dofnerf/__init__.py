@@ -8,19 +8,42 @@ from typing import TYPE_CHECKING, Any
 # dofnerf is imported before torch; the user's own setting wins.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-if TYPE_CHECKING:
-    from dofnerf import scenes, train
-    from dofnerf.optics import LearnedLens, Lens, coc_radius, scatter, scatter_layers
-    from dofnerf.train import Run
+# These two functions have the name of their package. Imported here, before anything else imports the packages, they are
+# what `dofnerf.train` and `dofnerf.capture` mean; `from dofnerf.train import …` finds the packages all the same.
+from dofnerf.capture import capture
+from dofnerf.train import train
 
-__all__ = ["LearnedLens", "Lens", "Run", "coc_radius", "scatter", "scatter_layers", "scenes", "train"]
+if TYPE_CHECKING:
+    from dofnerf import scenes
+    from dofnerf.camera import Camera
+    from dofnerf.optics import LearnedLens, Lens, coc_radius, scatter, scatter_layers
+    from dofnerf.scenes import Scene, load
+    from dofnerf.train.config import preset
+    from dofnerf.train.run import Run
+
+__all__ = [
+    "Camera",
+    "LearnedLens",
+    "Lens",
+    "Run",
+    "Scene",
+    "capture",
+    "coc_radius",
+    "load",
+    "preset",
+    "scatter",
+    "scatter_layers",
+    "scenes",
+    "train",
+]
 __version__ = "0.1.0"
+_HOMES = {"Camera": "camera", "Run": "train.run", "Scene": "scenes", "load": "scenes", "preset": "train.config"}
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, imported when first asked for: torch takes seconds, and `dofnerf --help` needs none of it."""
+    """The other public names, imported when first used: torch takes seconds, and `dofnerf --help` needs none of it."""
     if name not in __all__:
         raise AttributeError(f"module 'dofnerf' has no attribute {name!r}")
-    if name in ("scenes", "train"):
-        return importlib.import_module(f"dofnerf.{name}")
-    return getattr(importlib.import_module("dofnerf.train" if name == "Run" else "dofnerf.optics"), name)
+    if name == "scenes":
+        return importlib.import_module("dofnerf.scenes")
+    return getattr(importlib.import_module(f"dofnerf.{_HOMES.get(name, 'optics')}"), name)

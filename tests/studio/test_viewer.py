@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import math
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -246,7 +247,9 @@ def test_the_demo_is_a_run_that_is_there_or_is_trained_now(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     asked = []
     monkeypatch.setattr(
-        "dofnerf.train.train", lambda scene, training, **options: asked.append((scene, training, options))
+        sys.modules["dofnerf.train"],
+        "train",
+        lambda scene, training, **options: asked.append((scene, training, options)),
     )
     assert demo_run() == VIEW_RUN
     (scene, training, options), *more = asked

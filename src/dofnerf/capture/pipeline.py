@@ -116,7 +116,7 @@ def run(config: CaptureConfig) -> Scene:
     """Capture as the config says; returns the scene."""
     out = config.out or default_out(config.photos, "scene")
     with Progress(keep=True) as progress:
-        scene = capture(config.photos, out, config.capture, progress)
+        scene = make_scene(config.photos, out, config.capture, progress)
     print(f"scene    {scene.describe()}")
     for note in scene.notes[:1]:
         print(f"         {note}")
@@ -124,7 +124,7 @@ def run(config: CaptureConfig) -> Scene:
     return scene
 
 
-def capture(
+def make_scene(
     photos: Path | str, out: Path | str, options: CaptureOptions | None = None, progress: Progress | None = None
 ) -> Scene:
     """Make a scene in the folder `out` from a folder of photos or a video; returns it as loaded from there."""

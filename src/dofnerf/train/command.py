@@ -20,12 +20,13 @@ from dofnerf.models import methods
 from dofnerf.models.workers import may_speak
 from dofnerf.optics.light import Curve
 from dofnerf.scenes.formats import FormatName
+from dofnerf.train import train
 from dofnerf.train.config import PresetName, TrainConfig, all_settings, check_share, shortened
 from dofnerf.train.folder import KeepConfig
 from dofnerf.train.losses import losses
 from dofnerf.train.photos import quantities
 from dofnerf.train.run import Run
-from dofnerf.train.trainer import Device, train
+from dofnerf.train.trainer import Device
 
 _FLAT = tyro.conf.arg(name="")  # flags without the group's name before them
 

@@ -1,4 +1,4 @@
-"""`train(scene, preset, field=…) -> Run`: a scene, a configuration, perhaps a folder; a trained run."""
+"""What `dofnerf.train.train` does: a scene, a configuration, perhaps a folder; a trained run."""
 
 from __future__ import annotations
 
@@ -27,22 +27,17 @@ from dofnerf.train.run import Run
 Device = Literal["auto", "cpu", "cuda"]
 
 
-def train(
+def start(
     scene: Scene,
-    preset: str | TrainConfig = "fast",
-    field: str | None = None,
-    out: Path | str | None = None,
-    resume: bool = False,
-    device: Device = "auto",
-    keep: KeepConfig | None = None,
-    quiet: bool = True,
+    preset: str | TrainConfig,
+    field: str | None,
+    out: Path | str | None,
+    resume: bool,
+    device: Device,
+    keep: KeepConfig | None,
+    quiet: bool,
 ) -> Run:
-    """Train on `scene.train`. `preset` is a name, or a whole TrainConfig such as `preset(name, field)` with changes.
-
-    With a folder `out`, the run is kept there and can be resumed exactly; `resume` goes on with what is there, and
-    begins if nothing is. Processes that torchrun started train one run together (see `models.workers`); the first one
-    writes.
-    """
+    """See `dofnerf.train.train`."""
     config = preset if isinstance(preset, TrainConfig) else preset_of(preset, field)
     if isinstance(preset, TrainConfig) and field not in (None, preset.field):
         raise ValueError(f"the configuration given is for the field {preset.field!r}, not {field!r}")
