@@ -27,7 +27,7 @@ def main() -> None:
 
     scene = scenes.load(args.scene, width=args.width)
     run = train(scene, shortened(preset("fast"), args.steps), out=args.out)
-    for row in run.lens_table()[:3]:  # what was found about each photo
+    for row in run.photo_table()[:3]:  # what was found about each photo
         print(f"{row['photo']}: aperture {row['aperture']:.2f} px × scene units, focus at {row['focus_depth']:.2f}")
 
     camera = scene.camera(args.view)
