@@ -18,7 +18,7 @@ def pictures():
 
 @pytest.fixture(scope="session")
 def captured(pictures, tmp_path_factory):
-    """A folder of photos with one bad file, one double and one RAW file, and what became of it."""
+    """A folder of photos with one bad file, one double and one RAW file beside its JPEG, and what became of it."""
     if importlib.util.find_spec("pycolmap") is None:  # not imported here: it must not share a process with Pillow
         pytest.skip("needs pycolmap: pip install 'dofnerf[capture]'")
     root = tmp_path_factory.mktemp("captured")
@@ -28,7 +28,7 @@ def captured(pictures, tmp_path_factory):
         save_photo(photos / f"IMG {i}.jpg", picture, f_number=1.8 if i < 4 else 4.0, orientation=8 if i == 2 else 1)
     save_photo(photos / "IMG 1 copy.jpg", pictures[1], f_number=1.8)
     (photos / "IMG 7.jpg").write_bytes((photos / "IMG 0.jpg").read_bytes()[:4000])
-    (photos / "IMG 8.CR2").write_bytes(b"RAW")
+    (photos / "IMG 0.CR2").write_bytes(b"RAW")
     (photos / "notes.txt").write_text("not a photo")
     options = CaptureOptions(scale_by="IMG 0.jpg,IMG 3.jpg,1.5", keep_work=True, hold_every=0)
     scene = capture(photos, root / "scene", options)

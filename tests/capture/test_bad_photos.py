@@ -62,12 +62,9 @@ BAD = {
         photos(touch(at / "outer") / "inner", 3).parent
     ),
     "no photos (2 .txt, 1 .pdf)": lambda at: touch(at / "words", "a.txt", "b.txt", "c.pdf"),
-    "only RAW files (3, such as a.CR3), which are not read; develop": lambda at: touch(
-        at / "raw", "a.CR3", "b.cr3", "c.NEF"
-    ),
+    "0 usable photos, at least 3 are needed; a.CR3: ": lambda at: touch(at / "raw", "a.CR3", "b.cr3", "c.NEF"),
     "1 usable photo, at least 3 are needed": lambda at: photos(at / "one", 1),
     "one photo is not enough; give the folder": lambda at: photos(at / "single", 1) / "0.jpg",
-    "a RAW file; develop": lambda at: touch(at / "one-raw", "a.dng") / "a.dng",
     "neither a folder of photos nor a video": lambda at: touch(at / "text", "a.txt") / "a.txt",
     "2 usable photos, at least 3 are needed; 1.jpg: the picture is truncated or corrupt": lambda at: cut_off(
         at / "cut"

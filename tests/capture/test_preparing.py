@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image, ImageFilter
+from small_files import deep_tiff, dng, radiance
 from small_photos import save_photo
 
 from dofnerf.capture import photos as photos_module
@@ -14,7 +15,7 @@ from dofnerf.capture.inputs import extract_frames, list_files
 from dofnerf.capture.mapping import ATTEMPTS, Mapped, choose_pairs, group_photos, most_similar
 from dofnerf.capture.photos import Header, Photo, choose_turns, prepare, read_headers, sharpness, working_names
 from dofnerf.capture.pipeline import explain
-from dofnerf.files import read_image, write_video
+from dofnerf.files import has_more_than_8_bits, read_image, write_exr, write_video
 from dofnerf.scenes.exif import Exif, read_exif
 
 CARD = np.random.default_rng(1).uniform(0, 1, (12, 16, 3)).astype(np.float32).repeat(10, axis=0).repeat(10, axis=1)
@@ -28,9 +29,32 @@ def test_photos_videos_and_raw_files(tmp_path):
     for name in ("b.JPG", "a.png", "c.tiff", "d.HEIC", ".hidden.jpg", "clip.MP4", "b.cr2", "x.nef", "notes.txt"):
         (tmp_path / name).write_bytes(b"")
     found = list_files(tmp_path)
-    assert [path.name for path in found.photos] == ["a.png", "b.JPG", "c.tiff", "d.HEIC"]
+    assert [path.name for path in found.photos] == ["a.png", "b.JPG", "c.tiff", "d.HEIC", "x.nef"]
     assert [path.name for path in found.videos] == ["clip.MP4"]
-    assert found.warnings[0].startswith("1 RAW files are left out, such as x.nef")  # b.cr2 is there as JPEG
+    assert not found.warnings  # b.cr2 is there as JPEG
+
+
+def test_photos_of_more_than_8_bits_keep_them(tmp_path):
+    """A 16-bit TIFF, RAW, EXR and HDR become a copy for the poses, and a deep one for the scene."""
+    pytest.importorskip("rawpy")
+    light = np.linspace(0.1, 0.9, 96 * 72 * 3, dtype=np.float32).reshape(72, 96, 3)
+    light *= np.linspace(0.3, 1, 96, dtype=np.float32)[:, None]
+    source = tmp_path / "photos"
+    source.mkdir()
+    display = light ** (1 / 2.2)
+    deep_tiff(source / "a.tif", np.round(display * 65535))
+    dng(source / "b.dng", np.rot90(light[::-1, ::-1], -1), orientation=8)  # stored sideways
+    write_exr(source / "c.exr", {c: light[..., i][::-1] for i, c in enumerate("RGB")})
+    radiance(source / "d.hdr", light[:, ::-1])
+    headers, bad = read_headers(list_files(source).photos)
+    assert not bad and headers[1].exif.camera is None
+    photos, left = prepare(headers, list("abcd"), tmp_path / "work" / "photos", 1600, nothing)
+    wanted = [display, display[::-1, ::-1], display[::-1], display[:, ::-1]]
+    off = [np.abs(read_image(photo.deep) - one).max() for photo, one in zip(photos, wanted, strict=True)]
+    assert [photo.size for photo in photos] == [(96, 72)] * 4 and not left
+    assert max(off[0], off[2]) < 2e-5 and off[1] < 2e-3 and off[3] < 5e-3
+    for photo, one in zip(photos, wanted, strict=True):
+        assert np.abs(read_image(photo.file) - one).max() < 0.01 and not has_more_than_8_bits(photo.file)
 
 
 @pytest.mark.parametrize(

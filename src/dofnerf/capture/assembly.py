@@ -118,7 +118,7 @@ def _frame(model: Model, key: int, photo: Photo) -> Frame:
     camera, distortion = pinhole(model.cameras[image.camera_id], camera_pose(image, where), where)
     camera = camera.resized(*photo.size)
     straight, zoom = straighten(camera, distortion, where)
-    source = undistorted(PictureFile(photo.file, *photo.size), distortion, camera, zoom)
+    source = undistorted(PictureFile(photo.deep or photo.file, *photo.size), distortion, camera, zoom)
     return Frame(photo.name, straight, source, exif=photo.exif or None)
 
 

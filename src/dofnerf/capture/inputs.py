@@ -14,15 +14,12 @@ from PIL import Image
 
 from dofnerf.capture.photos import sharpness
 from dofnerf.files import write_image, write_json
+from dofnerf.files.decoding import RAW_SUFFIXES
 from dofnerf.files.guard import check_regular, first_line, read_json_value
 from dofnerf.files.pictures import PHOTO_SUFFIXES
 
 VIDEOS = (".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm")
-RAW = (
-    ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dcr", ".dng", ".erf", ".fff", ".iiq", ".kdc", ".mef", ".mos", ".mrw", ".nef",
-    ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f",
-)  # fmt: skip
-DEVELOP = "develop them to JPEG or TIFF first (the camera's software, darktable or RawTherapee do)"
+LIGHT = (".exr", ".hdr")
 VIDEO_PHOTOS = 80  # from a video, by default
 _DONE = "frames.json"
 _SHARPNESS_WIDTH = 480  # pixels across, at which the sharpness of frames is compared
@@ -45,15 +42,16 @@ def list_files(source: Path) -> Listing:
         return _single(source)
     there = (path for path in source.iterdir() if path.is_file() and not path.name.startswith("."))
     files = sorted(there, key=_natural)
-    photos = [path for path in files if path.suffix.lower() in PHOTO_SUFFIXES]
-    taken = {path.stem.lower() for path in photos}
+    developed = [path for path in files if path.suffix.lower() in (*PHOTO_SUFFIXES, *LIGHT)]
+    taken = {path.stem.lower() for path in developed}
+    raw = [path for path in files if path.suffix.lower() in RAW_SUFFIXES and path.stem.lower() not in taken]
+    photos = sorted([*developed, *raw], key=_natural)  # a RAW beside a JPEG of its name is that photo once more
+    taken |= {path.stem.lower() for path in raw}
     all_videos = [path for path in files if path.suffix.lower() in VIDEOS]
     videos = [path for path in all_videos if path.stem.lower() not in taken]  # a "live photo" is a photo and a video
-    raw = [path for path in files if path.suffix.lower() in RAW]
-    unread = [path for path in raw if path.stem.lower() not in taken]
     if not photos and not videos:
-        raise ValueError(_nothing(source, files, raw))
-    warnings = [f"{len(unread)} RAW files are left out, such as {unread[0].name}; {DEVELOP}"] if unread else []
+        raise ValueError(_nothing(source, files))
+    warnings = []
     if left := len(all_videos) - len(videos):
         warnings.append(f"{left} videos are left out, because there are photos of the same names")
     return Listing(tuple(photos), tuple(videos), tuple(warnings))
@@ -68,23 +66,19 @@ def _single(source: Path) -> Listing:
     suffix = source.suffix.lower()
     if suffix in VIDEOS:
         return Listing((), (source,))
-    if suffix in RAW:
-        raise ValueError(f"{source}: a RAW file; {DEVELOP}, and give the folder of all photos")
-    if suffix in PHOTO_SUFFIXES:
+    if suffix in (*PHOTO_SUFFIXES, *LIGHT, *RAW_SUFFIXES):
         raise ValueError(f"{source}: one photo is not enough; give the folder that holds all photos of the scene")
     raise ValueError(f"{source}: neither a folder of photos nor a video ({' '.join(VIDEOS)})")
 
 
-def _nothing(source: Path, files: list[Path], raw: list[Path]) -> str:
-    if raw:
-        return f"{source}: only RAW files ({len(raw)}, such as {raw[0].name}), which are not read; {DEVELOP}"
+def _nothing(source: Path, files: list[Path]) -> str:
     if not files:
         below = sum(path.is_dir() for path in source.iterdir())
         folders = f" but for {below} folders; give the one that holds the photos" if below else ""
         return f"{source}: the folder is empty{folders}"
     common = Counter(path.suffix for path in files).most_common(3)
     kinds = ", ".join(f"{count} {kind or 'without suffix'}" for kind, count in common)
-    return f"{source}: no photos ({kinds}); JPEG, PNG, TIFF and HEIC photos, or an MP4 video, are read"
+    return f"{source}: no photos ({kinds}); JPEG, PNG, TIFF, HEIC and RAW photos, or an MP4 video, are read"
 
 
 def extract_frames(video: Path, folder: Path, every: int | None, report: Callable[[int, int], None]) -> list[Path]:

@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from dofnerf.files import atomic, write_json
+from dofnerf.files import atomic, has_more_than_8_bits, image_size, is_linear, write_deep_png, write_json
+from dofnerf.files.decoding import LARGEST, RAW_SUFFIXES, raw_header, to_srgb
 from dofnerf.files.guard import first_line, read_json
-from dofnerf.files.pictures import open_picture, to_bytes
+from dofnerf.files.pictures import one_line, open_picture, to_bytes, turned
 from dofnerf.scenes.exif import Exif, exif_of, orientation_of
 from dofnerf.scenes.export import plain_stems
-from dofnerf.scenes.source import resize
+from dofnerf.scenes.source import PictureFile, resize
 
 SMALLEST = 64  # pixels of the shorter side
-LARGEST = 500_000_000  # pixels of a photo
 _THUMBNAIL = 192  # pixels across, for finding duplicates
 _SAME, _SAME_ANYWHERE = 1.5 / 255, 12 / 255  # mean and largest difference of two copies of one photo
 _TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}  # EXIF's orientation → Pillow's transposition
@@ -56,7 +56,8 @@ class Header:
 class Photo:
     """A prepared photo: `file` is the copy of `size` (width, height); `full` is the size that the photo has itself.
 
-    `sharpness` compares photos of one scene; see `sharpness()`.
+    `sharpness` compares photos of one scene; see `sharpness()`. Of a photo of more than 8 bits there is a `deep` copy,
+    too: poses are found in `file`, the scene gets the other.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Photo:
     full: tuple[int, int]
     exif: Exif
     sharpness: float
+    deep: Path | None = None
 
 
 def working_names(paths: Iterable[Path]) -> list[str]:
@@ -80,8 +82,7 @@ def read_headers(paths: Iterable[Path]) -> tuple[list[Header], dict[str, str]]:
     headers, bad = [], {}
     for path in paths:
         try:
-            with open_picture(path, load=False, most=LARGEST) as picture:
-                header = Header(path, picture.size, orientation_of(picture), exif_of(picture))
+            header = _read_header(path)
             if min(header.stored) < SMALLEST:
                 bad[path.name] = f"too small ({header.stored[0]}×{header.stored[1]} pixels)"
             else:
@@ -89,6 +90,18 @@ def read_headers(paths: Iterable[Path]) -> tuple[list[Header], dict[str, str]]:
         except (ValueError, OSError) as error:
             bad[path.name] = _why(path, error)
     return headers, bad
+
+
+def _read_header(path: Path) -> Header:
+    suffix = path.suffix.lower()
+    if suffix in RAW_SUFFIXES:
+        with one_line(path):
+            size, orientation, said = raw_header(path)
+        return Header(path, size, orientation, Exif.from_plain(said))
+    if is_linear(path):
+        return Header(path, image_size(path), 1, Exif())
+    with open_picture(path, load=False, most=LARGEST) as picture:
+        return Header(path, picture.size, orientation_of(picture), exif_of(picture))
 
 
 def choose_turns(headers: list[Header]) -> list[int]:
@@ -143,17 +156,30 @@ def _prepare_one(header: Header, turn: int, name: str, folder: Path, longest: in
     known = _known(record, header) if file.is_file() else None
     if known is None:
         image, full = load_upright(header.path, turn, longest)
+        deep = has_more_than_8_bits(header.path)
+        if deep:
+            write_deep_png(_deep(file), image)
         with atomic(file) as temporary:
             Image.fromarray(to_bytes(image)).save(temporary, compress_level=1)
-        known = {"source": _identity(header.path), "size": image.shape[1::-1], "full": full}
+        known = {"source": _identity(header.path), "size": image.shape[1::-1], "full": full, "deep": deep}
         known["sharpness"] = sharpness(image)
         write_json(record, known)
     size, full = tuple(known["size"]), tuple(known["full"])
-    return Photo(name, header.path, file, size, full, header.exif, known["sharpness"]), _thumbnail(file)
+    deep_file = _deep(file) if known.get("deep") else None
+    return Photo(name, header.path, file, size, full, header.exif, known["sharpness"], deep_file), _thumbnail(file)
+
+
+def _deep(file: Path) -> Path:
+    return file.parent.with_name("deep") / file.name
 
 
 def load_upright(path: Path, turn: int, longest: int) -> tuple[np.ndarray, tuple[int, int]]:
     """The picture (H, W, 3), display values, turned and shrunk in linear light, and the size (width, height) it had."""
+    if has_more_than_8_bits(path):
+        deep = PictureFile(path, *image_size(path)).load()
+        deep = turned(deep, turn)
+        full = (deep.shape[1], deep.shape[0])
+        return resize(deep, *_shrunk(full, longest)), full
     with open_picture(path, load=False, most=LARGEST) as picture:
         try:
             full = picture.size
@@ -165,15 +191,18 @@ def load_upright(path: Path, turn: int, longest: int) -> tuple[np.ndarray, tuple
             if "A" in picture.getbands() or "transparency" in picture.info:
                 paper = Image.new("RGBA", picture.size, "white")
                 picture = Image.alpha_composite(paper, picture.convert("RGBA"))
-            picture = picture.convert("RGB")
+            picture = to_srgb(picture).convert("RGB")
         except Exception as error:  # Pillow raises whatever the broken bytes lead to
             raise ValueError(f"{path}: the picture is truncated or corrupt ({first_line(error)})") from None
         if turn in _TURNS:
             picture = picture.transpose(Image.Transpose(_TURNS[turn]))
             full = full[::-1] if turn in _SIDEWAYS else full
-        shrink = min(1.0, longest / max(full))
-        width, height = (max(1, round(side * shrink)) for side in full)
-        return resize(np.asarray(picture), width, height), full
+        return resize(np.asarray(picture), *_shrunk(full, longest)), full
+
+
+def _shrunk(size: tuple[int, int], longest: int) -> tuple[int, int]:
+    shrink = min(1.0, longest / max(size))
+    return max(1, round(size[0] * shrink)), max(1, round(size[1] * shrink))
 
 
 def sharpness(image: np.ndarray) -> float:

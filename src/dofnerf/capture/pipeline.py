@@ -101,7 +101,7 @@ class CaptureConfig:
     """
 
     photos: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PHOTOS")]
-    """A folder of photos (JPEG, PNG, TIFF, HEIC) of one still scene, or a video (MP4)."""
+    """A folder of photos (JPEG, PNG, TIFF, HEIC, RAW, EXR, HDR) of one still scene, or a video (MP4)."""
     out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-scene in the current folder)")] = None
     """The scene's folder: transforms.json, images, points.ply, and a sheet of the photos."""
     capture: CaptureOptions = field(default_factory=CaptureOptions)

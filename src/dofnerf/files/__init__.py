@@ -3,6 +3,7 @@
 from dofnerf.files.outputs import atomic, write_json
 from dofnerf.files.pictures import (
     contact_sheet,
+    has_more_than_8_bits,
     image_size,
     is_linear,
     read_image,
@@ -15,6 +16,6 @@ from dofnerf.files.pictures import (
 from dofnerf.files.video import write_video
 
 __all__ = [
-    "atomic", "contact_sheet", "image_size", "is_linear", "read_image", "read_map", "write_deep_png", "write_exr",
-    "write_image", "write_json", "write_map", "write_video",
+    "atomic", "contact_sheet", "has_more_than_8_bits", "image_size", "is_linear", "read_image", "read_map",
+    "write_deep_png", "write_exr", "write_image", "write_json", "write_map", "write_video",
 ]  # fmt: skip

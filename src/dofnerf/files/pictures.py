@@ -1,7 +1,7 @@
 """Read and write single pictures.
 
 A picture in memory is a float32 array (H, W, 3), 0..1 in display space; EXR files hold linear light and come back as
-they are (see `is_linear`). A map (depth or disparity) is float32 (H, W).
+they are, and so do Radiance HDR and camera RAW (see `is_linear`). A map (depth or disparity) is float32 (H, W).
 """
 
 from __future__ import annotations
@@ -20,11 +20,24 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps, UnidentifiedImageError
 
+from dofnerf.files.decoding import (
+    LARGEST,
+    RAW_SUFFIXES,
+    deep_mode,
+    radiance_size,
+    raw_header,
+    read_deep,
+    read_radiance,
+    read_raw,
+    to_srgb,
+)  # fmt: skip
 from dofnerf.files.guard import check_regular, first_line, open_regular, read_array
 from dofnerf.files.outputs import atomic
 
 PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")  # of cameras
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".exr")
+READ_SUFFIXES = (*IMAGE_SUFFIXES, ".hdr", *RAW_SUFFIXES)  # of pictures that are read and not written
+LINEAR_SUFFIXES = (".exr", ".hdr", *RAW_SUFFIXES)
 # Depth and disparity maps are numbers, so only lossless formats are read.
 MAP_SUFFIXES = (".png", ".tif", ".tiff", ".exr", ".npy")
 _PAPER, _INK = (24, 24, 26), (235, 235, 235)  # of contact sheets
@@ -35,8 +48,17 @@ _LIMIT = threading.Lock()  # and one change Pillow's limit
 
 
 def is_linear(path: Path | str) -> bool:
-    """Whether the file holds linear light (EXR) rather than display values."""
-    return Path(path).suffix.lower() == ".exr"
+    """Whether the file holds linear light (EXR, HDR, RAW) rather than display values."""
+    return Path(path).suffix.lower() in LINEAR_SUFFIXES
+
+
+def has_more_than_8_bits(path: Path | str) -> bool:
+    """Whether the file holds linear light, or colours of 16 bits a channel; False if it is no picture."""
+    if is_linear(path):
+        return True
+    with contextlib.suppress(ValueError, OSError), open_picture(Path(path), load=False, most=LARGEST) as picture:
+        return bool(deep_mode(picture))
+    return False
 
 
 def read_image(path: Path | str, orient: bool = False) -> np.ndarray:
@@ -50,18 +72,34 @@ def read_image(path: Path | str, orient: bool = False) -> np.ndarray:
                 f"{path}: EXR without R, G and B channels (it has {', '.join(sorted(channels)) or 'none'})"
             )
         image = np.stack([channels[c] for c in "RGB"], axis=-1).astype(np.float32)
+    elif suffix == ".hdr":
+        with one_line(path):
+            image = read_radiance(path)
+    elif suffix in RAW_SUFFIXES:
+        with one_line(path):
+            image = read_raw(path, orient)
     elif suffix in IMAGE_SUFFIXES:
-        with open_picture(path) as picture:
-            if orient:
+        with open_picture(path, load=False) as picture:
+            with one_line(path):
+                mode = deep_mode(picture)
+                picture.load()
+                colours = read_deep(path, picture, mode) if mode else None
+                picture = to_srgb(picture)
+            if orient and colours is not None:
                 with contextlib.suppress(Exception):  # broken EXIF: as it is stored
+                    colours = turned(colours, picture.getexif().get(0x0112, 1))
+            elif orient:
+                with contextlib.suppress(Exception):
                     picture = ImageOps.exif_transpose(picture)
             if picture.mode.startswith(("I", "F")):  # 16-bit and float greyscale: Pillow's convert would clip
                 grey = np.asarray(picture).astype(np.float32)
                 image = np.repeat(grey[..., None] / (65535.0 if picture.mode.startswith("I") else 1.0), 3, axis=-1)
+            elif colours is not None:
+                image = colours
             else:
                 image = np.asarray(picture.convert("RGB"), dtype=np.float32) / 255.0
     else:
-        raise ValueError(f"{path}: unknown picture type {suffix or '(none)'}; use one of {' '.join(IMAGE_SUFFIXES)}")
+        raise ValueError(f"{path}: unknown picture type {suffix or '(none)'}; use one of {' '.join(READ_SUFFIXES)}")
     if not np.isfinite(image).all():
         raise ValueError(f"{path}: the picture holds NaN or infinity")
     return image
@@ -69,10 +107,26 @@ def read_image(path: Path | str, orient: bool = False) -> np.ndarray:
 
 def image_size(path: Path | str) -> tuple[int, int]:
     """(width, height) from the header alone."""
-    if is_linear(path):
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix == ".exr":
         return read_image(path).shape[1::-1]
-    with open_picture(Path(path), load=False) as picture:
+    if suffix == ".hdr":
+        with one_line(path):
+            return radiance_size(path)
+    if suffix in RAW_SUFFIXES:
+        with one_line(path):
+            return raw_header(path)[0]
+    with open_picture(path, load=False) as picture:
         return picture.size
+
+
+def turned(image: np.ndarray, orientation: int) -> np.ndarray:
+    """A stored picture (H, W, …) as EXIF's orientation, 1 to 8, shows it."""
+    if orientation in (5, 6, 7, 8):
+        image = image.swapaxes(0, 1)
+    rows, columns = orientation in (3, 4, 7, 8), orientation in (2, 3, 6, 7)
+    return np.ascontiguousarray(image[:: -1 if rows else 1, :: -1 if columns else 1])
 
 
 def read_map(path: Path | str) -> tuple[np.ndarray, float]:
@@ -198,6 +252,19 @@ def contact_sheet(
         middle = x + width / 2, y + height + (caption - margin / 2) / 2
         draw.multiline_text(middle, words, fill=_INK, font=font, anchor="mm", align="center", spacing=line * 0.25)
     return np.asarray(sheet)
+
+
+@contextlib.contextmanager
+def one_line(path: Path) -> Iterator[None]:
+    """Whatever a decoder raises becomes one line that names the file."""
+    try:
+        yield
+    except (FileNotFoundError, PermissionError, IsADirectoryError, MemoryError):
+        raise
+    except ValueError as error:
+        raise ValueError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
+    except Exception as error:
+        raise ValueError(f"{path}: the picture is truncated or corrupt ({first_line(error)})") from None
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dofnerf.camera import Camera
-from dofnerf.files import write_image, write_json, write_map
+from dofnerf.files import has_more_than_8_bits, write_deep_png, write_image, write_json, write_map
 from dofnerf.files.ply import write_ply
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes.scene import Scene, Viewpoint
@@ -27,7 +27,8 @@ def write_transforms(
     track: Callable[[Sequence[int]], Iterable[int]] = iter,
     with_bounds: bool = True,
 ) -> Path:
-    """Write pictures (PNG), depth (.npy), points and transforms.json into `folder`; returns the JSON's path.
+    """Write pictures (PNG, of 16 bits where the source has more than 8), depth (.npy), points and transforms.json into
+    `folder`; returns the JSON's path.
 
     With `resume`, pictures and depth maps that are there already are kept, and not even loaded. `track` wraps the loop
     over views: a progress bar. Without `with_bounds`, the file does not give the scene's depth range.
@@ -96,7 +97,8 @@ def _write_files(scene: Scene, i: int, entry: dict[str, Any], folder: Path, resu
             files[entry[f"{key}_file_path"]] = getattr(frame, key)
     for file, source in files.items():
         if source is not None and not (resume and (folder / file).exists()):
-            write_image(folder / file, scene.picture(i, source))
+            write = write_deep_png if has_more_than_8_bits(source.label) else write_image
+            write(folder / file, scene.picture(i, source))
     if frame.depth is not None and not (resume and (folder / entry["depth_file_path"]).exists()):
         write_map(folder / entry["depth_file_path"], scene.picture(i, frame.depth))
     if frame.seen is not None and scene.points is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dofnerf.files import image_size, write_image
 from dofnerf.files.guard import inside
-from dofnerf.files.pictures import IMAGE_SUFFIXES
+from dofnerf.files.pictures import READ_SUFFIXES
 from dofnerf.scenes.source import PictureFile, resize
 
 FULL_SIZE = ("images", "photos", "input", "rgb")
@@ -31,7 +31,7 @@ def photo_folder(root: Path, downscale: int | None) -> Path:
 
 def pictures_in(root: Path, folder: Path) -> list[Path]:
     """The pictures of one folder of the scene, by sorted name, links followed."""
-    shown = (p.name for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith("."))
+    shown = (p.name for p in folder.iterdir() if p.suffix.lower() in READ_SUFFIXES and not p.name.startswith("."))
     place = inside(root, str(folder.resolve()), str(folder)).relative_to(root.resolve())
     return [inside(root, str(place / name), str(folder / name)) for name in sorted(shown)]
 

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
-from dofnerf.files import atomic, is_linear, write_image, write_video
+from dofnerf.files import atomic, has_more_than_8_bits, is_linear, write_deep_png, write_image, write_video
 from dofnerf.files.outputs import check_file
 from dofnerf.files.pictures import IMAGE_SUFFIXES, to_bytes
 from dofnerf.files.progress import track
@@ -87,7 +87,8 @@ class RefocusConfig:
     """
 
     image: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="IMAGE")]
-    """The picture, sharp all over: PNG, JPEG, TIFF, WebP, or EXR (linear light)."""
+    """The picture, sharp all over: PNG, JPEG, TIFF, WebP; EXR or HDR (linear light), or a camera's RAW. 16 bits are
+    kept."""
     depth: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DEPTH")]
     """Its depth or disparity map, of the same size."""
     depth_map: DepthConfig = field(default_factory=DepthConfig)
@@ -146,7 +147,8 @@ def run(config: RefocusConfig) -> list[Path]:
     with ExitStack() as together:  # the picture takes its place only when the sweep is whole as well
         if out is not None:
             kept_back = together.enter_context(atomic(out))
-            write_image(kept_back, photograph(focus, is_linear(out)))
+            deep = out.suffix.lower() == ".png" and has_more_than_8_bits(config.image)
+            (write_deep_png if deep else write_image)(kept_back, photograph(focus, is_linear(out)))
         if sweep is not None:
             focuses = sweep_focuses(far, near, config.output.frames, loop=sweep.suffix.lower() == ".gif")
             write_video(sweep, rack_focus(photograph, focuses), config.output.fps)

@@ -12,7 +12,7 @@ import pkgutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from dofnerf.files.pictures import PHOTO_SUFFIXES
+from dofnerf.files.pictures import PHOTO_SUFFIXES, READ_SUFFIXES
 from dofnerf.scenes.reading import Found, ReadOptions
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ def find(path: Path, name: str = "auto") -> tuple[Format, Path]:
     if name != "auto":
         return FORMATS[name], places[-1]  # it says itself what is missing
     folder = places[-1]
-    if any(found.suffix.lower() in PHOTO_SUFFIXES for found in folder.iterdir()):
+    if any(found.suffix.lower() in (*PHOTO_SUFFIXES, *READ_SUFFIXES) for found in folder.iterdir()):
         ways = f"`dofnerf capture {folder}` finds those, `dofnerf run {folder}` does all"
         raise ValueError(f"{folder}: photos without poses; {ways}")
     if (folder / "checkpoint.safetensors").exists():
