@@ -10,7 +10,7 @@ import pytest
 import torch
 from together import trainings, watched
 
-from dofnerf.models.workers import ALONE, Workers, may_speak
+from dofnerf.models.workers import ALONE, Workers, is_first_process
 from dofnerf.train import Run, checkpoint
 
 HERE = Path(__file__).parent
@@ -103,7 +103,7 @@ def test_parts_are_even_and_leave_nothing_out(total, count):
 def test_one_alone_changes_nothing():
     value = torch.ones(3, requires_grad=True)
     assert ALONE.join(value, 3) is ALONE.counted_once(value) is ALONE.learned_once(value) is ALONE.add(value) is value
-    assert ALONE.agree(True, False) == [True, False] and ALONE.tell(b"word") == b"word" and may_speak()
+    assert ALONE.agree(True, False) == [True, False] and ALONE.tell(b"word") == b"word" and is_first_process()
 
 
 def test_what_all_do_alike_counts_once():

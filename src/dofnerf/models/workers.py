@@ -1,9 +1,9 @@
-"""Several processes that train one run together, as `torchrun` starts them: who is who, and what they tell each other.
+"""Several processes that train one run together, as `torchrun` starts them.
 
-Every process draws the whole batch from the same dice and takes its own rows, so all parts together are the batch of a
-single process with the same seed. What a process returns are shares: losses, errors and gradients of all processes *add
-up* to those of the batch, also where the parts are not of one size. All then move the same parameters by the same
-gradients. The first process alone writes; whether to stop, to keep or to recover is decided by all at once.
+Every process draws the whole batch from a generator with the same seed and takes its own rows, so all parts together
+are the batch of a single process. Each computes shares: losses, errors and gradients of all processes *add up* to those
+of the batch, also where the parts differ in size. All then move the same parameters by the same gradients. Only the
+first process writes; all decide together whether to stop, to write a checkpoint or to recover.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 
 class Workers:
-    """`count` processes, of which this is the one with that `number`. One alone asks nobody."""
+    """`count` processes, of which this has that `number`. A single one communicates with nobody."""
 
     def __init__(self, number: int = 0, count: int = 1) -> None:
         self.number, self.count = number, count
@@ -105,14 +105,14 @@ def several() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ and "MASTER_ADDR" in os.environ
 
 
-def may_speak() -> bool:
-    """Whether this process is the one to print: the first, or the only one."""
+def is_first_process() -> bool:
+    """Whether this process prints: the first, or the only one."""
     return not several() or os.environ["RANK"] == "0"
 
 
 @contextmanager
 def gathered(device: torch.device) -> Iterator[Workers]:
-    """All processes of the run: they talk by gloo on CPUs and by NCCL on GPUs."""
+    """All processes of the run: connected by gloo on CPUs and by NCCL on GPUs."""
     there = dist.is_available() and dist.is_initialized()
     if not (there or several()):
         yield ALONE

@@ -17,7 +17,7 @@ import tyro
 from dofnerf import scenes
 from dofnerf.files.outputs import check_folder
 from dofnerf.models import methods
-from dofnerf.models.workers import may_speak
+from dofnerf.models.workers import is_first_process
 from dofnerf.optics.light import Curve
 from dofnerf.scenes.formats import FormatName
 from dofnerf.train import train
@@ -128,12 +128,12 @@ def run(config: TrainCommand) -> Run:
         check_folder("--out", config.out)
     scene = scenes.load(config.scene, format=config.format, options=config.reading)
     out = config.out or Path(f"{scene.name}-run")
-    if may_speak():
+    if is_first_process():
         print(f"scene    {scene.describe()}")
         words = f"{training.field}, preset {training.preset}, {training.method.total} steps"
         print(f"train    {words}; folder {out}", flush=True)
     done = train(scene, training, out=out, resume=config.resume, device=config.device, keep=config.keep, quiet=False)
-    if not may_speak():
+    if not is_first_process():
         return done
     for name, one in done.learner.quantities.by_name.items():
         if done.has_lens or not one.uses_lens:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
-class Registry(Generic[T]):
+class Registry:
     """The classes that modules of `package` name in `attribute`, and registered ones. Each has a `name`, a dataclass
     `Config`, whose fields become flags, and `is_on(config)`: whether these settings ask for it."""
 

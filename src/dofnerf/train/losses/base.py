@@ -36,5 +36,5 @@ class Loss(ABC):
         rendered: a picture (H, W, 3), single pixels (N, 3), or None."""
 
 
-_registry: Registry[Loss] = Registry("dofnerf.train.losses", "LOSS", "loss")
+_registry = Registry("dofnerf.train.losses", "LOSS", "loss")
 losses, register = _registry, _registry.register

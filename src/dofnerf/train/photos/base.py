@@ -71,7 +71,7 @@ class PhotoQuantity(nn.Module):
         return "  ".join(f"{name} {spread(value)}" for name, value in self.values().items())
 
 
-_registry: Registry[PhotoQuantity] = Registry("dofnerf.train.photos", "QUANTITY", "photo quantity")
+_registry = Registry("dofnerf.train.photos", "QUANTITY", "photo quantity")
 quantities, register = _registry, _registry.register
 
 
