@@ -20,11 +20,8 @@ _HIDDEN = 3.0  # planes by which something nearer occludes a point
 def fuse(views: Views, disparity: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """At most about `count` points (N, 3) float64, spread evenly over the photos, and their colours (N, 3) float32."""
     sharpness = local_sharpness(views.grey)
-    gap = ((views.planes[:, -1] - views.planes[:, 0]) / (views.planes.shape[1] - 1)).astype(np.float32)
-    votes, rank = np.zeros(disparity.shape, dtype=np.int32), np.zeros_like(disparity)
-    refined = np.zeros_like(disparity)
+    gap, (votes, rank, refined) = _gap(views), _compared(views, disparity, sharpness)
     where = (views.neighbours, views.maps, _AGREE * gap)
-    run_jobs(_compare_photos, len(disparity), (disparity, sharpness, *where, votes, rank, refined))
     covered = np.zeros(disparity.shape, dtype=bool)
     chosen = np.zeros(disparity.shape, dtype=bool)
     for least_votes, least_rank in _TIERS:
@@ -38,6 +35,25 @@ def fuse(views: Views, disparity: np.ndarray, count: int) -> tuple[np.ndarray, n
         parts.append(camera.unproject(pixels, 1 / refined[v, rows, columns].astype(np.float64)))
     points = np.concatenate(parts)
     return points, _sharpest_colours(views, points, disparity, sharpness, gap)
+
+
+def agreement(views: Views, disparity: np.ndarray) -> np.ndarray:
+    """How many neighbours come to the same disparity, (V, H, W) int32."""
+    return _compared(views, disparity, local_sharpness(views.grey))[0]
+
+
+def _compared(views: Views, disparity: np.ndarray, sharpness: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Votes, rank and refined disparity (V, H, W); see `_compare_photos`."""
+    votes, rank = np.zeros(disparity.shape, dtype=np.int32), np.zeros_like(disparity)
+    refined = np.zeros_like(disparity)
+    where = (views.neighbours, views.maps, _AGREE * _gap(views))
+    run_jobs(_compare_photos, len(disparity), (disparity, sharpness, *where, votes, rank, refined))
+    return votes, rank, refined
+
+
+def _gap(views: Views) -> np.ndarray:
+    """Distance between two planes (V,), a disparity."""
+    return ((views.planes[:, -1] - views.planes[:, 0]) / (views.planes.shape[1] - 1)).astype(np.float32)
 
 
 def _sharpest_colours(

@@ -35,10 +35,10 @@ class Views:
     planes: np.ndarray
 
 
-def prepare(scene: Scene, neighbours: int = 8, planes: int = 64) -> Views:
-    """The training photos of `scene`, of `LARGEST` pixels at most."""
+def prepare(scene: Scene, neighbours: int = 8, planes: int = 64, pixels: int = LARGEST) -> Views:
+    """The training photos of `scene`, each with at most so many `pixels`."""
     width, height = scene.size
-    shrink = min(1.0, (LARGEST / (width * height)) ** 0.5)
+    shrink = min(1.0, (pixels / (width * height)) ** 0.5)
     size = max(8, round(width * shrink)), max(8, round(height * shrink))
     cameras = tuple(scene.camera(i).resized(*size) for i in scene.train)
     photos = np.stack([resize(scene.photo(i), *size) for i in scene.train]).astype(np.float32)
@@ -60,8 +60,8 @@ def choose_neighbours(cameras: tuple[Camera, ...], near: float, count: int) -> n
     places, axes = np.stack([c.position for c in cameras]), np.stack([c.forward for c in cameras])
     for v in range(len(cameras)):
         distance = np.linalg.norm(places - places[v], axis=1)
-        # The parallax must be half a pixel at `near` or more.
-        fit = (axes @ axes[v] > _WIDEST) & (distance * cameras[v].fx / near > 0.5)
+        # The parallax must be half a pixel at `near` or more; near 0 asks for any baseline.
+        fit = (axes @ axes[v] > _WIDEST) & (distance * cameras[v].fx > 0.5 * near) & (distance > 1e-9 * distance.max())
         order = [n for n in np.argsort(distance, kind="stable") if fit[n] and n != v][:count]
         result[v, : len(order)] = order
     return result
