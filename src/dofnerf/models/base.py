@@ -202,6 +202,9 @@ class Quantities(Protocol):
     def camera(self, camera: Camera, photo: int) -> Camera:
         """The camera with which the photo was taken."""
 
+    def carry(self, points: Tensor, camera: Camera, photo: int) -> Tensor:
+        """World points (N, 3), unchanged, with gradients to whatever moves the photo's camera."""
+
     def develop(self, colour: Tensor, photo: int | Tensor, pixels: Tensor | None = None) -> Tensor:
         """Rendered display values (…, 3) as the photo, or each pixel's photo (…), shows them. `pixels` (…, 2) are
         (column, row) in pixels; without them `colour` is a whole picture (H, W, 3) of any size."""

@@ -28,7 +28,8 @@ class Setting:
     apertures. `brackets`, if there are any, numbers the photos' places: those of one number share a camera.
 
     `disparities` are those of the far and the near end of the scene's depth; `apertures` and `focuses` (as disparities)
-    are where EXIF lets photos start.
+    are where EXIF lets photos start. `positions` are the cameras' centres; `exposures`, by EXIF, are relative amounts of
+    light, empty if a photo does not say.
     """
 
     scene: str
@@ -42,6 +43,8 @@ class Setting:
     apertures: tuple[float | None, ...] = ()
     focuses: tuple[float | None, ...] = ()
     brackets: tuple[int, ...] = ()
+    positions: tuple[tuple[float, float, float], ...] = ()
+    exposures: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, scene: Scene, sharing: Sharing = "none", space: str = "auto") -> Setting:
@@ -60,6 +63,8 @@ class Setting:
             apertures=tuple(exif_apertures(scene)),
             focuses=tuple(exif_focuses(scene)),
             brackets=tuple(shared_cameras(scene)),
+            positions=tuple((float(x), float(y), float(z)) for x, y, z in (camera.position for camera in cameras)),
+            exposures=exif_exposures(scene),
         )
 
 
@@ -158,6 +163,13 @@ def shared_cameras(scene: Scene) -> list[int]:
         return []
     places = [first.get(i, i) for i in scene.train]
     return [sorted(set(places)).index(place) for place in places]
+
+
+def exif_exposures(scene: Scene) -> tuple[float, ...]:
+    """Each training photo's exposure by EXIF, time · ISO / f-number², in no particular unit; empty if one is unknown."""
+    told = [scene.frames[i].exif for i in scene.train]
+    values = [None if one is None else one.exposure for one in told]
+    return tuple(value for value in values if value is not None) if all(values) else ()
 
 
 def aperture_groups(scene: Scene, sharing: Sharing) -> list[int] | None:

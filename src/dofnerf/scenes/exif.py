@@ -15,17 +15,21 @@ from dofnerf.files.guard import check_regular
 
 _SUB_IFD, _MAKE, _MODEL, _ORIENTATION = 0x8769, 0x010F, 0x0110, 0x0112
 _F_NUMBER, _FOCAL, _FOCAL_35, _SUBJECT, _LENS = 0x829D, 0x920A, 0xA405, 0x9206, 0xA434
+_TIME, _ISO = 0x829A, 0x8827
 DIAGONAL_35 = math.hypot(36, 24)  # millimetres, of the film that 35 mm equivalents are about
 
 
 @dataclass(frozen=True)
 class Exif:
-    """Focal lengths in millimetres, true and 35 mm equivalent; `subject_distance` in metres; names as written."""
+    """Focal lengths in millimetres, true and 35 mm equivalent; `subject_distance` in metres; `exposure_time` in seconds;
+    names as written."""
 
     f_number: float | None = None
     focal_length: float | None = None
     focal_length_35: float | None = None
     subject_distance: float | None = None
+    exposure_time: float | None = None
+    iso: float | None = None
     camera: str | None = None
     lens: str | None = None
 
@@ -39,8 +43,15 @@ class Exif:
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> Exif:
         """The inverse; what makes no sense counts as unknown."""
-        one, two, three, four = (_positive(values.get(field.name)) for field in fields(cls)[:4])
-        return cls(one, two, three, four, _words(values.get("camera")), _words(values.get("lens")))
+        numbers = {field.name: _positive(values.get(field.name)) for field in fields(cls)[:6]}
+        return cls(**numbers, camera=_words(values.get("camera")), lens=_words(values.get("lens")))
+
+    @property
+    def exposure(self) -> float | None:
+        """How much light counts as white, in no particular unit: time · ISO / f-number²."""
+        if self.exposure_time is None or self.iso is None or self.f_number is None:
+            return None
+        return self.exposure_time * self.iso / self.f_number**2
 
     def focal_pixels(self, width: int, height: int) -> float | None:
         """The focal length in pixels of a photo of this size, by the 35 mm equivalent, whose diagonal is 43.3 mm."""
@@ -75,6 +86,8 @@ def exif_of(picture: Image.Image) -> Exif:
         focal_length=_positive(inner.get(_FOCAL)),
         focal_length_35=_positive(inner.get(_FOCAL_35)),
         subject_distance=_positive(inner.get(_SUBJECT)),
+        exposure_time=_positive(inner.get(_TIME)),
+        iso=_positive(iso[0] if isinstance(iso := inner.get(_ISO), tuple) and iso else iso),
         camera=" ".join(name for name in names if name) or None,
         lens=_words(inner.get(_LENS)),
     )

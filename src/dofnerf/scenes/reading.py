@@ -86,6 +86,7 @@ class Found:
     test_names: frozenset[str] | None = None
     notes: tuple[str, ...] = ()
     metres: float | None = None
+    range_from: Literal["file", "points", "cameras"] = "file"
 
 
 def assemble(found: Found, options: ReadOptions) -> Scene:
@@ -103,7 +104,7 @@ def assemble(found: Found, options: ReadOptions) -> Scene:
     if not train:
         raise ValueError(f"{found.name}: all {len(frames)} views are held out, none is left to train on")
     beside = found.points, found.notes, found.metres
-    return Scene(found.name, found.format, tuple(frames), near, far, train, test, *beside)
+    return Scene(found.name, found.format, tuple(frames), near, far, train, test, *beside, range_from=found.range_from)
 
 
 def scaled(frame: Frame, width: int, height: int) -> Frame:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -90,8 +90,9 @@ class Viewpoint:
 class Scene:
     """Frames of one size with depth range `near` to `far`; `train` and `test` are indices into `frames`.
 
-    `metres` is the length of one scene unit, where known; `origin` is where it was read, if it was. Pictures load on
-    first use and stay in a bounded cache: treat the arrays as read-only.
+    `range_from` says where the depth range comes from: the "file", sparse "points", or a guess from the "cameras", which
+    training replaces by a measurement. `metres` is the length of one scene unit, where known; `origin` is where it was
+    read, if it was. Pictures load on first use and stay in a bounded cache: treat the arrays as read-only.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Scene:
     notes: tuple[str, ...] = ()
     metres: float | None = None
     origin: Origin | None = None
+    range_from: Literal["file", "points", "cameras"] = "file"
     _cache: OrderedDict[Source, np.ndarray] = field(default_factory=OrderedDict, repr=False, compare=False)
     _f_numbers: dict[int, float | None] = field(default_factory=dict, repr=False, compare=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,7 @@ from dofnerf.files.guard import read_bytes
 from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import method
 from dofnerf.models.data import Setting, training_data
+from dofnerf.models.splat.start.depth_range import measured_range
 from dofnerf.models.workers import gathered, several
 from dofnerf.scenes import Scene
 from dofnerf.train import checkpoint
@@ -52,8 +54,13 @@ def start(
             data = training_data(scene, config.photos, place)
             learner = checkpoint.unpack(workers.tell(b""), place)
             return Run(learn(learner, data, NullRecorder(), workers), folder)
+        kept, said = _kept(place, folder, resume), []
+        if scene.range_from == "cameras":
+            scene, words = _with_range(scene, kept)
+            said.append(words)
         setting = Setting.of(scene, config.lens.share_aperture)
-        kept = _kept(setting, config, place, folder, resume)
+        if kept is not None:
+            _must_match(kept, setting, config, folder)
         data = training_data(scene, config.photos, place)
         learner = kept or Learner.begin(config, setting, scene, data, place)
         if workers.count > 1:
@@ -61,7 +68,7 @@ def start(
         with Bar("start", config.method.total, quiet=quiet) as bar:
             recorder = Recorder(folder, keep, bar, data)
             recorder.describe(learner, scene)
-            for words in () if kept else learner.model.notes:
+            for words in () if kept else (*said, *learner.model.notes):
                 recorder.say(words)
             return Run(learn(learner, data, recorder, workers), folder)
 
@@ -78,9 +85,15 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _kept(
-    setting: Setting, config: TrainConfig, device: torch.device, folder: Path | None, resume: bool
-) -> Learner | None:
+def _with_range(scene: Scene, kept: Learner | None) -> tuple[Scene, str]:
+    """The scene with a depth range that is more than a guess: the run's own, or measured; and where it comes from."""
+    if kept is None:
+        return measured_range(scene)
+    far, near = kept.setting.disparities
+    return replace(scene, near=1 / near, far=1 / far), ""
+
+
+def _kept(device: torch.device, folder: Path | None, resume: bool) -> Learner | None:
     """The folder's learner, if there is one to go on with; None for a new run."""
     file = None if folder is None else folder / checkpoint.FILE
     if file is None or not file.exists():
@@ -89,7 +102,15 @@ def _kept(
         return None
     if not resume:
         raise ValueError(f"{folder}: there is a run already; go on with it by --resume, or give another folder")
+<<<<<<< HEAD
     learner = checkpoint.unpack(read_bytes(file), device, str(file))
+=======
+    return checkpoint.unpack(file.read_bytes(), device, str(file))
+
+
+def _must_match(learner: Learner, setting: Setting, config: TrainConfig, folder: Path | None) -> None:
+    """Refuse to go on with a run that was started otherwise."""
+>>>>>>> 441f687 (Exposure, white balance and pose of each photo are learned; depth range measured)
     for name, kept, asked in (("setting", learner.setting, setting), ("config", learner.config, config)):
         different = difference(to_plain(kept), to_plain(asked), name)
         if different and name == "setting":
@@ -98,7 +119,6 @@ def _kept(
             )
         if different:
             raise ValueError(f"{folder}: the run was started with another {different}; resume it as it was")
-    return learner
 
 
 def difference(a: object, b: object, name: str) -> str:

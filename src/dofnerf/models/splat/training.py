@@ -54,7 +54,8 @@ class SplatSteps(Steps):
         if stage == "sub-apertures" and blurs and blur_model(self.config.blur).divides:
             parts = self.config.sub_apertures
         turn = float(torch.rand((), generator=generator, device=generator.device)) if parts > 1 else 0.0
-        image = self.model.picture(camera, lens, self.config.blur, degree, parts, turn, self.light).image
+        means = self.quantities.carry(self.model.means, camera, photo)
+        image = self.model.picture(camera, lens, self.config.blur, degree, parts, turn, self.light, means).image
         image = self.quantities.develop(image, photo)
         off = residual(image, target)
         error = off.square().mean()

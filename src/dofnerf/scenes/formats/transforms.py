@@ -13,7 +13,7 @@ import math
 from collections import ChainMap
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -67,13 +67,15 @@ def read(path: Path, options: ReadOptions) -> Found:
     test = _listed_split(files[0], data, frames) if test is None else test
     span, notes = _given_bounds(data, str(files[0])), _notes(files[0], data)
     frames = with_bounds(frames, points, str(files[0]))
+    range_from: Literal["file", "points", "cameras"] = "file" if span is not None else "points"
     if span is None and not any(frame.bounds for frame in frames):
-        span = guess_bounds([frame.camera for frame in frames])
-        note = "the file gives no depth range (near, far): this one is a guess from where the cameras look"
+        span, range_from = guess_bounds([frame.camera for frame in frames]), "cameras"
+        note = "the file gives no depth range (near, far): a guess from the cameras, until training measures it"
         notes = (note, *notes)
     held = None if test is None else frozenset(test)
     metres = None if data.get("metres") is None else number(data["metres"], f"{files[0]}: metres", positive=True)
-    return Found(root.resolve().name, "transforms.json", frames, span, None, points, held, notes, metres)
+    name = root.resolve().name
+    return Found(name, "transforms.json", frames, span, None, points, held, notes, metres, range_from)
 
 
 def _given_bounds(data: dict[str, Any], where: str) -> tuple[float, float] | None:

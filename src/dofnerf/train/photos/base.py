@@ -54,6 +54,10 @@ class PhotoQuantity(nn.Module):
         """The camera with which the photo was taken, given the scene's."""
         return camera
 
+    def carry(self, points: Tensor, camera: Camera, photo: int) -> Tensor:
+        """World points (N, 3) with their values unchanged and gradients to whatever moves the photo's `camera`."""
+        return points
+
     def develop(self, light: Tensor, photo: Tensor, places: Tensor) -> Tensor:
         """Rendered linear light (…, 3) as photos (…) show it, at `places` (…, 2): (x, y) from 0 to 1 over the photo."""
         return light
@@ -101,6 +105,11 @@ class PhotoQuantities:
         for one in self._with("camera"):
             camera = one.camera(camera, photo)
         return camera
+
+    def carry(self, points: Tensor, camera: Camera, photo: int) -> Tensor:
+        for one in self._with("carry"):
+            points = one.carry(points, camera, photo)
+        return points
 
     def develop(self, colour: Tensor, photo: int | Tensor, pixels: Tensor | None = None) -> Tensor:
         if not self._with("develop"):

@@ -56,7 +56,7 @@ def measured_range(scene: Scene) -> tuple[Scene, str]:
     high = max(float(np.quantile(part, 1 - _TAIL)) for part in evidence)
     margin = _MARGIN * (high - low)
     near, far = 1 / (high + margin), 1 / max(low - margin, 1 / (FARTHEST * nearest))
-    found = replace(known if sources and known is not wide else scene, near=near, far=far)
+    found = replace(known if sources and known is not wide else scene, near=near, far=far, range_from="points")
     return found, f"depth range {near:.4g} to {far:.4g} from {' and '.join(sources)}"
 
 
