@@ -251,13 +251,15 @@ class Steps(ABC):
 
 class Method(ABC):
     """How training knows a kind of model: its `name` for --field, the `family` of fields that take the same flags, its
-    `steps`, and the flags to lower when training diverges. `divides`: its steps share a batch among `workers`."""
+    `steps`, and the flags to lower when training diverges. `divides`: its steps share a batch among `workers`;
+    `carries`: they give gradients to cameras, by `Quantities.carry`."""
 
     name: str
     family: str
     steps: type[Steps]
     rate_flags: str
     divides: bool = False
+    carries: bool = False
 
     @abstractmethod
     def preset(self, name: str) -> Preset:

@@ -23,10 +23,12 @@ from dofnerf.train.config import preset as preset_of
 from dofnerf.train.folder import KeepConfig, Recorder, writer_class
 from dofnerf.train.learner import Learner
 from dofnerf.train.loop import NullRecorder, learn
+from dofnerf.train.photos import quantities
 from dofnerf.train.plain import to_plain
 from dofnerf.train.run import Run
 
 Device = Literal["auto", "cpu", "cuda"]
+_LATER = ("positions", "exposures", "brackets")  # that runs of 0.1.0 do not have
 
 
 def start(
@@ -43,6 +45,8 @@ def start(
     config = preset if isinstance(preset, TrainConfig) else preset_of(preset, field)
     if isinstance(preset, TrainConfig) and field not in (None, preset.field):
         raise ValueError(f"the configuration given is for the field {preset.field!r}, not {field!r}")
+    if not method(config.field).carries and any(quantities.get(name).moves_cameras for name in config.quantities):
+        raise ValueError(f"--refine-poses: the field {config.field!r} gives no gradient to cameras; use --field splat")
     keep, place = keep or KeepConfig(), choose_device(device)
     folder = None if out is None else Path(out)
     if keep.tensorboard:
@@ -60,6 +64,7 @@ def start(
             said.append(words)
         setting = Setting.of(scene, config.lens.share_aperture)
         if kept is not None:
+            config = _like_before(kept, config)
             _must_match(kept, setting, config, folder)
         data = training_data(scene, config.photos, place)
         learner = kept or Learner.begin(config, setting, scene, data, place)
@@ -102,17 +107,21 @@ def _kept(device: torch.device, folder: Path | None, resume: bool) -> Learner | 
         return None
     if not resume:
         raise ValueError(f"{folder}: there is a run already; go on with it by --resume, or give another folder")
-<<<<<<< HEAD
-    learner = checkpoint.unpack(read_bytes(file), device, str(file))
-=======
-    return checkpoint.unpack(file.read_bytes(), device, str(file))
+    return checkpoint.unpack(read_bytes(file), device, str(file))
+
+
+def _like_before(kept: Learner, config: TrainConfig) -> TrainConfig:
+    """Without the photo quantities that the run was begun without: it may be older than they are."""
+    known = kept.config.quantities
+    return replace(config, quantities={name: one for name, one in config.quantities.items() if name in known})
 
 
 def _must_match(learner: Learner, setting: Setting, config: TrainConfig, folder: Path | None) -> None:
-    """Refuse to go on with a run that was started otherwise."""
->>>>>>> 441f687 (Exposure, white balance and pose of each photo are learned; depth range measured)
-    for name, kept, asked in (("setting", learner.setting, setting), ("config", learner.config, config)):
-        different = difference(to_plain(kept), to_plain(asked), name)
+    """Refuse to go on with a run that was started otherwise. Settings that an older version did not keep are empty."""
+    before = {name: value for name, value in to_plain(learner.setting).items() if value or name not in _LATER}
+    now = {name: value for name, value in to_plain(setting).items() if name in before}
+    for name, kept, asked in (("setting", before, now), ("config", to_plain(learner.config), to_plain(config))):
+        different = difference(kept, asked, name)
         if different and name == "setting":
             raise ValueError(
                 f"{folder}: the scene has changed since the run was started: {different}; give another --out"

@@ -89,13 +89,19 @@ class SplatSteps(Steps):
 class SplatMethod(Method):
     """The method for --field splat."""
 
+    carries = True
     name, family, steps, rate_flags = "splat", "splats", SplatSteps, "--place-rate, --size-rate or --opacity-rate"
 
     def preset(self, name: str) -> Preset:
         if name == "paper":
             raise ValueError("the preset paper is of the fields nerf and dsnerf: splats are not the paper's")
         lens: dict[str, object] = {"lens_rate": 0.12, "refits": (0.1,), "refit_all": False, "max_radius": 48.0}
-        others: dict[str, dict[str, object]] = {"lens": lens, "aperture_consistency": {"together": 0.004}}
+        others: dict[str, dict[str, object]] = {
+            "lens": lens,
+            "aperture_consistency": {"together": 0.004},
+            "exposure": {"exposure": True},
+            "pose": {"refine_poses": True},
+        }
         if name == "best":
             return Preset(SplatConfig(200, 400, sub_aperture_steps=1600, sub_apertures=28), others)
         return Preset(SplatConfig(), others)

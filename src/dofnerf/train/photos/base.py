@@ -26,6 +26,8 @@ class PhotoQuantity(nn.Module):
     Config: ClassVar[type]
     uses_lens: ClassVar[bool] = False
     """Learn only in steps that render through the lens, from the photos that they see through it."""
+    moves_cameras: ClassVar[bool] = False
+    """Needs a method whose steps give gradients to cameras (see `carry`)."""
     only_sampled: bool = True
     """Move only the rows of photos in the batch; otherwise Adam's momentum moves all."""
 

@@ -19,7 +19,7 @@ _START = 0.04  # share of the steps before the first gain is learned: a third of
 class ExposureConfig:
     """Exposure and white balance of each photo."""
 
-    exposure: bool = True
+    exposure: bool = False
     """Learn each photo's exposure and white balance, and even them out."""
     exposure_rate: float = 0.05
     """Learning rate (Adam) of the logarithm of a gain; falls to a tenth."""

@@ -28,8 +28,8 @@ _SHIFT = 2.5  # shifts are learned in this many times the focal plane's distance
 class PoseConfig:
     """Refinement of the camera poses."""
 
-    refine_poses: bool = True
-    """Refine the pose of each photo's camera."""
+    refine_poses: bool = False
+    """Refine the pose of each photo's camera (splats only: other fields give no gradient to a camera)."""
     pose_rate: float = 3e-4
     """Learning rate (Adam) of rotations in radians, and of shifts in depths of the scene; falls to a tenth."""
 
@@ -38,7 +38,7 @@ class PhotoPose(PhotoQuantity):
     """`turn` (P, 3) in radians, `shift` (P, 3) in units of `unit` scene units, for each of P places: photos of a focus
     bracket share one (`place` (M,))."""
 
-    name, Config = "pose", PoseConfig
+    name, Config, moves_cameras = "pose", PoseConfig, True
     turn: nn.Parameter
     shift: nn.Parameter
     pose_rate: float
