@@ -18,7 +18,8 @@ from dofnerf.optics import LearnedLens
 from dofnerf.scenes import Scene
 from dofnerf.train.config import TrainConfig
 from dofnerf.train.losses import losses
-from dofnerf.train.photos import PhotoQuantities
+from dofnerf.train.photos import PhotoQuantities, PhotoQuantity
+from dofnerf.train.photos.base import TRIAL
 from dofnerf.train.row_adam import RowAdam
 
 _EPSILON = 1e-15  # most corners of a hash grid have tiny gradients: they must count
@@ -55,6 +56,7 @@ class Learner:
         self.row_adams = {name: RowAdam(one) for name, one in self.quantities.by_name.items()}
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self.progress = Progress()
+        self.settled: dict[str, Tensor] = {}
         self.in_focus: Tensor | None = None
 
     @classmethod
@@ -102,10 +104,20 @@ class Learner:
                 workers.add_gradients(quantity.parameters())
                 before = own.pinhole_steps if quantity.uses_lens else 0
                 share = (progress.step - before) / (own.total - before)
+                if name not in self.settled and share >= TRIAL:
+                    self._settle(name, quantity)
                 rows = photos if quantity.only_sampled else None
-                self.row_adams[name].step(rows, quantity.rate(share) * progress.rate_scale)
+                if bool(self.settled.get(name, True)):
+                    self.row_adams[name].step(rows, quantity.rate(share) * progress.rate_scale)
         progress.step += 1
         return whole
+
+    def _settle(self, name: str, quantity: PhotoQuantity) -> None:
+        """Undo a quantity of which no photo has any to speak of: learned on, it would only add noise."""
+        self.settled[name] = torch.tensor(not quantity.is_negligible())
+        if not self.settled[name]:
+            for value in quantity.parameters():
+                value.data.zero_()
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything, by name."""
@@ -116,6 +128,7 @@ class Learner:
         for index, moments in self.adam.state_dict()["state"].items():
             found |= {f"adam.{index}.{name}": value for name, value in moments.items()}
         found |= {f"memory.{name}": value for name, value in self.memory.items()}
+        found |= {f"settled.{name}": value for name, value in self.settled.items()}
         found["generator"] = self.generator.get_state()
         if self.in_focus is not None:
             found["in_focus"] = self.in_focus
@@ -139,6 +152,7 @@ class Learner:
         self.adam.load_state_dict({"state": moments, "param_groups": self.adam.state_dict()["param_groups"]})
         for name, value in part("memory.").items():
             self.memory[name].copy_(value)
+        self.settled = part("settled.")
         self.generator.set_state(tensors["generator"])
         self.in_focus = tensors["in_focus"].to(self.device) if "in_focus" in tensors else None
         self.progress = progress

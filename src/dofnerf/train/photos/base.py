@@ -49,6 +49,10 @@ class PhotoQuantity(nn.Module):
         """Which rows of a parameter belong to photos (N,)."""
         return photos
 
+    def is_negligible(self) -> bool:
+        """Whether what was found is no more than noise: asked once, after a `TRIAL` share of the steps. If so, it is undone."""
+        return False
+
     def constrain(self) -> None:
         """Called after each step, without gradients: a zero mean, say."""
 
@@ -78,6 +82,7 @@ class PhotoQuantity(nn.Module):
 
 
 _registry = Registry("dofnerf.train.photos", "QUANTITY", "photo quantity")
+TRIAL = 0.35  # share of the steps after which a quantity that found nothing is left alone
 quantities, register = _registry, _registry.register
 
 

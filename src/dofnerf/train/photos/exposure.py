@@ -13,6 +13,7 @@ from dofnerf.models.data import Setting
 from dofnerf.train.photos.base import PhotoQuantity
 
 _START = 0.04  # share of the steps before the first gain is learned: a third of the pinhole stage
+_LEAST = 0.04  # of the logarithm of gains, rms: less is what training makes up by itself
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ class PhotoExposure(PhotoQuantity):
     def constrain(self) -> None:
         """All gains together say nothing: the scene could be as much brighter."""
         self.log_gain.data -= self.log_gain.data.mean(0)
+
+    def is_negligible(self) -> bool:
+        return float(self.log_gain.detach().square().mean().sqrt()) < _LEAST
 
     def develop(self, light: Tensor, photo: Tensor, places: Tensor) -> Tensor:
         return light * self.log_gain.exp()[photo]

@@ -21,6 +21,7 @@ from dofnerf.models.data import Setting
 from dofnerf.train.photos.base import PhotoQuantity
 
 _START = 0.04  # share of the steps before the first pose is moved: a third of the pinhole stage
+_LEAST = 0.25  # pixels, rms, by which cameras must have moved: less is what training makes up by itself
 _SHIFT = 2.5  # shifts are learned in this many times the focal plane's distance in the middle of the range
 
 
@@ -42,6 +43,7 @@ class PhotoPose(PhotoQuantity):
     turn: nn.Parameter
     shift: nn.Parameter
     pose_rate: float
+    focal: float
     unit: Tensor
     place: Tensor
     centres: Tensor
@@ -61,7 +63,7 @@ class PhotoPose(PhotoQuantity):
         quantity.register_buffer("unit", torch.tensor(2 * _SHIFT / sum(setting.disparities)))
         quantity.register_buffer("place", place)
         quantity.register_buffer("centres", (centres[first] - centres[first].mean(0)).float())
-        quantity.pose_rate = config.pose_rate
+        quantity.pose_rate, quantity.focal = config.pose_rate, sum(setting.focal) / count
         return quantity
 
     def rate(self, share: float) -> float:
@@ -82,6 +84,10 @@ class PhotoPose(PhotoQuantity):
         fitted = design @ (torch.linalg.pinv(design) @ motion.reshape(-1))
         left = (motion.reshape(-1) - fitted).reshape(count, 6).to(turn)
         self.shift.data, self.turn.data = left[:, :3], left[:, 3:]
+
+    def is_negligible(self) -> bool:
+        turn, shift = (value.detach().square().sum(1).mean().sqrt() for value in (self.turn, _SHIFT * self.shift))
+        return float(torch.hypot(turn, shift)) * self.focal < _LEAST
 
     def camera(self, camera: Camera, photo: int) -> Camera:
         pose, place = camera.camera_to_world.copy(), int(self.place[photo])
