@@ -76,7 +76,7 @@ def test_every_flag_changes_the_settings(field):
     assert usual == preset("fast", field)
     given = training("--field", field, *(word for flag, words in flags for word in (flag, *words)))
     before, after = (dict(leaves(to_plain(config))) for config in (usual, given))
-    changed = {name for name in after if after[name] != before.get(name)}
+    changed = {name for name in before | after if after.get(name) != before.get(name)}
     assert len(flags) > 25 and len(changed) == len(flags), set(after) - changed
 
 

@@ -91,7 +91,7 @@ def test_exposure_starts_from_exif_and_has_no_common_factor():
 def test_gains_of_photos_are_found():
     """Photos of a scene, each brighter or darker in linear light: training finds by how much."""
     scene = tiny_world.scene(7, (32, 40), test=(3,), points=True)
-    gains = np.exp(np.random.default_rng(0).normal(size=7) * 0.15)
+    gains = np.exp(np.random.default_rng(0).normal(size=7) * 0.3)
     frames = [
         replace(frame, photo=tiny_world.InMemory(((frame.photo.image**2.2 * gain) ** (1 / 2.2)).clip(0, 1)))
         for frame, gain in zip(scene.frames, gains, strict=True)
@@ -99,5 +99,5 @@ def test_gains_of_photos_are_found():
     run = train(replace(scene, frames=tuple(frames)), "fast", "splat")
     found = run.learner.quantities.by_name["exposure"].log_gain.detach().mean(1).numpy()
     true = np.log(gains[list(scene.train)])
-    assert np.corrcoef(found, true)[0, 1] > 0.97
-    assert np.abs(found - (true - true.mean())).mean() < 0.04
+    assert np.corrcoef(found, true)[0, 1] > 0.95
+    assert np.abs(found - (true - true.mean())).mean() < 0.06

@@ -50,7 +50,7 @@ class PhotoQuantity(nn.Module):
         return photos
 
     def is_negligible(self) -> bool:
-        """Whether what was found is no more than noise: asked once, after a `TRIAL` share of the steps. If so, it is undone."""
+        """Whether what was found is only noise: asked once, after a `TRIAL` share of the steps. If so, it is undone."""
         return False
 
     def constrain(self) -> None:
@@ -81,8 +81,8 @@ class PhotoQuantity(nn.Module):
         return "  ".join(f"{name} {spread(value)}" for name, value in self.values().items())
 
 
+TRIAL = 0.25  # share of the steps after which a quantity that found nothing is left alone
 _registry = Registry("dofnerf.train.photos", "QUANTITY", "photo quantity")
-TRIAL = 0.35  # share of the steps after which a quantity that found nothing is left alone
 quantities, register = _registry, _registry.register
 
 
