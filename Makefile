@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 
 # Two more: `make quick` (no training, no browser; a minute) and `make lint`.
-.PHONY: demo test quick lint browser clean
+.PHONY: demo test quick fuzz lint browser clean
 
 demo: $(VENV)/.stamp-demo
 	$(BIN)/dofnerf demo --out runs/demo
@@ -16,6 +16,12 @@ test: $(VENV)/.stamp-dev lint browser
 
 quick: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not train and not slow and not browser"
+
+# 100 000 mutated inputs, then coverage-guided fuzzing of the binary readers, MINUTES each.
+MINUTES ?= 10
+fuzz: $(VENV)/.stamp-dev
+	DOFNERF_FUZZ=10 $(BIN)/python -m pytest -n 2 tests/fuzz
+	tests/fuzz/guided.sh $(BIN)/python $(MINUTES)
 
 lint: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .

@@ -44,7 +44,7 @@ _TRAIN_FIXTURES = {"trained", "bench"}
 _SLOW = (
     "lab/synth/test_lens", "lab/synth/test_package_scene.py", "models/splat/test_raster_gpu.py", "models/splat/test_start.py",
     "models/splat/test_triangulation.py",
-    "optics/test_monte_carlo.py", "optics/test_scatter_gpu.py", "scenes/test_mutated_scenes.py",
+    "optics/test_monte_carlo.py", "optics/test_scatter_gpu.py", "scenes/test_mutated_scenes.py", "fuzz/",
 )  # fmt: skip
 _SLOW_FIXTURES = {"captured"}
 

@@ -218,6 +218,13 @@ def test_png_bombs(tmp_path: Path) -> None:
     refused(lambda: read_map(tmp_path / "a.png"), "a.png")
 
 
+def test_a_picture_that_its_few_bytes_cannot_hold(tmp_path: Path) -> None:
+    size = struct.pack(">IIBBBBB", 90, 900_000, 8, 2, 0, 0, 0)  # below the limit of 89 megapixels
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size) + chunk(b"IDAT", zlib.compress(bytes(1000)))
+    (tmp_path / "a.png").write_bytes(data)
+    refused(lambda: read_image(tmp_path / "a.png"), "a.png", "absurd picture size")
+
+
 WRITERS = {
     "a.png": lambda path: write_image(path, np.random.default_rng(0).random((200, 200, 3))),
     "a.jpg": lambda path: write_image(path, np.random.default_rng(0).random((200, 200, 3))),

@@ -155,3 +155,21 @@ def _colmap_binary(folder: Path, camera: tuple, images: list, points: np.ndarray
         data += struct.pack("<Q3d3BdQ", k + 10, *xyz, 10, 20, 30, 0.5, len(images))
         data += b"".join(struct.pack("<II", image[0], k) for image in images)
     (folder / "points3D.bin").write_bytes(data)
+
+
+def complete(root: Path) -> Path:
+    """A transforms.json scene that uses every field we know."""
+    transforms(root)
+    rows = "\n".join(" ".join(map(str, xyz)) + " 9 9 9" for xyz in world()[1])
+    head = "ply\nformat ascii 1.0\nelement vertex 40\nproperty float x\nproperty float y\nproperty float z\n"
+    head += "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n"
+    (root / "points.ply").write_text(head + rows + "\n")
+    data = json.loads((root / "transforms.json").read_text())
+    data["ply_file_path"] = "points.ply"
+    data["test_filenames"] = [data["frames"][1]["file_path"]]
+    (root / "visible").mkdir()
+    for i, frame in enumerate(data["frames"]):
+        np.save(root / f"visible/photo_{i}.npy", np.stack([np.arange(40.0), np.ones(40)], axis=1))
+        frame |= {"visible_file_path": f"visible/photo_{i}.npy", "k1": 0.01, "fl_y": FOCAL, "cx": 12.0, "cy": 8.0}
+    (root / "transforms.json").write_text(json.dumps(data))
+    return root

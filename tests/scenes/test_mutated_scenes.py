@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import small_scenes as small
 from hypothesis import HealthCheck, given, settings
@@ -122,7 +121,7 @@ def test_lightfield(place: Path) -> None:
 
 @pytest.mark.parametrize("name", ["transforms.json", "points.ply", "visible/photo_1.npy", "depth/photo_1.npy"])
 def test_transforms_bytes(place: Path, name: str) -> None:
-    hammer_file(complete(place), name)
+    hammer_file(small.complete(place), name)
 
 
 odd_numbers = st.sampled_from([0, -1, 1e308, -1e308, 10**400, 1e-300, 2**63, float("nan"), float("inf"), True])
@@ -146,7 +145,7 @@ odd_values = st.one_of(
 
 
 def test_transforms_values(place: Path) -> None:
-    root = complete(place)
+    root = small.complete(place)
     whole = (root / "transforms.json").read_text()
 
     @settings(hammer, max_examples=250)
@@ -168,21 +167,3 @@ def _spots(value: Any) -> Iterator[tuple[Any, Any]]:
     for key, inner in pairs:
         yield value, key
         yield from _spots(inner)
-
-
-def complete(root: Path) -> Path:
-    """A transforms.json scene that uses every field we know."""
-    small.transforms(root)
-    rows = "\n".join(" ".join(map(str, xyz)) + " 9 9 9" for xyz in small.world()[1])
-    head = "ply\nformat ascii 1.0\nelement vertex 40\nproperty float x\nproperty float y\nproperty float z\n"
-    head += "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n"
-    (root / "points.ply").write_text(head + rows + "\n")
-    data = json.loads((root / "transforms.json").read_text())
-    data["ply_file_path"] = "points.ply"
-    data["test_filenames"] = [data["frames"][1]["file_path"]]
-    (root / "visible").mkdir()
-    for i, frame in enumerate(data["frames"]):
-        np.save(root / f"visible/photo_{i}.npy", np.stack([np.arange(40.0), np.ones(40)], axis=1))
-        frame |= {"visible_file_path": f"visible/photo_{i}.npy", "k1": 0.01, "fl_y": small.FOCAL, "cx": 12.0, "cy": 8.0}
-    (root / "transforms.json").write_text(json.dumps(data))
-    return root

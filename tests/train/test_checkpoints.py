@@ -166,6 +166,22 @@ def damaged(packed):
     yield "no moments", again({k: v for k, v in tensors.items() if not k.startswith("adam")})
     yield "wrong shape", again({**tensors, "lens.raw_focus": torch.zeros(9)})
     yield "not a dictionary", again(tensors, progress=[1, 2])
+    yield "another number in the words", again(tensors, progress={**words["progress"], "seconds": 12345.0})
+    yield "checksums of nothing", again(tensors, sha256=3)
+    bare = {
+        key: value for key, value in words.items() if not key.startswith("sha256")
+    }  # as before there were checksums
+
+    def unsummed(tensors, **changes):
+        return safetensors.torch.save(tensors, {"dofnerf": json.dumps({**bare, **changes})})
+
+    setting = words["setting"]
+    yield "digits", unsummed(tensors, progress={**words["progress"], "seconds": 10**400})
+    yield "digits of the config", unsummed(tensors, config={**words["config"], "light": 10**400})
+    yield "disparity 0", unsummed(tensors, setting={**setting, "disparities": [0.0, 0.0]})
+    yield "focal 0", unsummed(tensors, setting={**setting, "focal": [0.0] * len(setting["focal"])})
+    yield "groups", unsummed({**tensors, "lens.groups": tensors["lens.groups"] + 99})
+    yield "size", unsummed(tensors, setting={**setting, "size": [0, 10**9]})
 
 
 def test_damaged_and_foreign_files_give_one_line(whole, tmp_path, monkeypatch):
@@ -181,6 +197,37 @@ def test_damaged_and_foreign_files_give_one_line(whole, tmp_path, monkeypatch):
     assert not (tmp_path / "bombed").exists()
     with pytest.raises(FileNotFoundError, match="no run"):
         Run.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("summed", [True, False])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e30])
+def test_absurd_numbers_are_refused_and_the_tensor_is_named(whole, tmp_path, summed, value):
+    packed = (whole.folder / "checkpoint.safetensors").read_bytes()
+    header = json.loads(packed[8 : 8 + int.from_bytes(packed[:8], "little")])
+    words = json.loads(header["__metadata__"]["dofnerf"])
+    tensors = safetensors.torch.load(packed)
+    if not summed:
+        words.pop("sha256"), words.pop("sha256_of_words")
+    for name in ("model.background", "lens.raw_focus", "adam.0.exp_avg"):
+        name = name if name in tensors else next(key for key in tensors if key.startswith(name.split(".")[0]))
+        changed = tensors[name].clone()
+        changed.reshape(-1)[-1] = value
+        bad = safetensors.torch.save({**tensors, name: changed}, {"dofnerf": json.dumps(words)})
+        (tmp_path / "checkpoint.safetensors").write_bytes(bad)
+        with pytest.raises(ValueError, match=rf"checkpoint.safetensors: .*{name} (differs|holds)") as caught:
+            Run.load(tmp_path)
+        assert len(str(caught.value).splitlines()) == 1
+
+
+def test_one_flipped_bit_anywhere_is_noticed(whole, tmp_path):
+    packed = (whole.folder / "checkpoint.safetensors").read_bytes()
+    for i in range(200):
+        at = int(len(packed) * (i + 0.5) / 200)
+        bad = bytearray(packed)
+        bad[at] ^= 1 << i % 8
+        (tmp_path / "checkpoint.safetensors").write_bytes(bad)
+        with pytest.raises(ValueError, match=r"checkpoint\.safetensors: "):
+            Run.load(tmp_path)
 
 
 def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch):

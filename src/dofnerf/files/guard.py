@@ -24,6 +24,7 @@ LARGEST_HEADER = 10_000  # bytes that describe a .npy array
 # No photo, lens or room needs a larger number; beyond it float32 renderers overflow.
 LARGEST_NUMBER = 1e12
 SMALLEST_NUMBER = 1e-9
+LARGEST_SIDE = 1 << 20  # pixels
 NARROWEST = 1e-5  # depth range as a fraction of the depth; float32 renderers tell no less apart
 
 

@@ -42,7 +42,9 @@ LINEAR_SUFFIXES = (".exr", ".hdr", *RAW_SUFFIXES)
 MAP_SUFFIXES = (".png", ".tif", ".tiff", ".exr", ".npy")
 _PAPER, _INK = (24, 24, 26), (235, 235, 235)  # of contact sheets
 _EXR_HEADER = 1 << 20  # bytes that it may have
-_EXR_PIXELS, _EXR_RATIO = 1 << 28, 1 << 13  # pixels, and values a byte, of files that are taken seriously
+_EXR_PIXELS = 1 << 28
+# Pixels a byte that compression may reach, in pictures larger than so many pixels: more is a bomb, or damage.
+_RATIO, _FEW_PIXELS = 1 << 13, 1 << 24
 _SILENCE = threading.Lock()  # one thread at a time may redirect stderr
 _LIMIT = threading.Lock()  # and one change Pillow's limit
 
@@ -271,10 +273,14 @@ def one_line(path: Path) -> Iterator[None]:
 def open_picture(path: Path, load: bool = True, most: int | None = None) -> Iterator[Image.Image]:
     """Pillow's image, decoded; a bad file gives one line. `most` pixels instead of Pillow's own limit."""
     check_regular(path)
+    pixels = 1 << 62  # not known yet
     try:
         with _allowing(most), warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             picture = Image.open(path)
+            pixels, length = picture.width * picture.height, os.stat(path).st_size
+            if pixels > max(_FEW_PIXELS, _RATIO * length):
+                raise Image.DecompressionBombError
             if load:
                 picture.load()
     except (FileNotFoundError, PermissionError, IsADirectoryError):
@@ -282,7 +288,7 @@ def open_picture(path: Path, load: bool = True, most: int | None = None) -> Iter
     except UnidentifiedImageError:
         raise ValueError(f"{path}: not a picture that can be read (corrupt, empty or of another type)") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        if most is not None:
+        if most is not None and pixels > most:
             raise ValueError(f"{path}: too large (above {most / 1e6:g} megapixels)") from None
         raise ValueError(f"{path}: the header claims an absurd picture size; the file is corrupt or hostile") from None
     except Exception as error:
@@ -339,7 +345,7 @@ def _check_exr(head: bytes, length: int) -> None:
             at += count
         at, parts = at + 1, parts + 1
         pixels = max(size[0], 0) * max(size[1], 0)
-        if min(size) < 1 or max(size) > 1 << 20 or pixels > _EXR_PIXELS or pixels * values > length * _EXR_RATIO:
+        if min(size) < 1 or max(size) > 1 << 20 or pixels > _EXR_PIXELS or pixels * values > length * _RATIO:
             raise ValueError(f"it claims {size[0]} × {size[1]} pixels, which {length} bytes cannot hold")
         several = head[5] & 0x10  # parts, whose headers follow each other up to an empty one
         if not several or parts > 100 or head[at : at + 1] in (b"\0", b""):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dofnerf.files.guard import LARGEST_NUMBER, first_line, open_regular, read_bytes
+from dofnerf.files.guard import LARGEST_NUMBER, first_line, open_regular, read_bytes, shown
 from dofnerf.files.outputs import atomic
 
 TYPES = {
@@ -136,7 +136,7 @@ def read_drawing(path: Path | str) -> Drawing | None:
         or max(background) > 1
         or not any(up)
     ):
-        raise ValueError(f"{path}: its header does not say how to draw it: {comment.removeprefix('comment '):.80}")
+        raise ValueError(f"{path}: its header does not say how to draw it: {shown(comment.removeprefix('comment '))}")
     return Drawing(parts["blend"], background, up)
 
 

@@ -1,11 +1,13 @@
 """Checkpoints: one safetensors file with the tensors of a learner, and with JSON beside them that says what they are.
 
 Numbers and words only, so loading runs no code. The file is replaced as a whole or not at all. Names and shapes are
-compared with what the config would make before anything large is made.
+compared with what the config would make before anything large is made. Checksums of every tensor and of the words tell a
+damaged file; numbers that nothing could be rendered with are refused in any case.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ import safetensors.torch
 import torch
 
 from dofnerf.files import atomic
+from dofnerf.files.guard import LARGEST_NUMBER, LARGEST_SIDE, parse_json
 from dofnerf.models import method
 from dofnerf.models.data import Setting
 from dofnerf.train.config import TrainConfig, preset
@@ -27,6 +30,7 @@ from dofnerf.train.plain import from_plain, to_plain
 FILE = "checkpoint.safetensors"
 _FORMAT = "dofnerf run 2"
 _OLD_FORMAT = "dofnerf run 1"  # of 0.1.0
+_ODD = ValueError, LookupError, RuntimeError, TypeError, AttributeError, ArithmeticError, AssertionError, MemoryError
 
 
 def pack(learner: Learner) -> bytes:
@@ -34,7 +38,22 @@ def pack(learner: Learner) -> bytes:
     words = {"format": _FORMAT, "config": to_plain(learner.config), "setting": to_plain(learner.setting)}
     words["progress"] = to_plain(learner.progress)
     words["moments"] = sorted(learner.adam.state_dict()["state"])
-    return safetensors.torch.save(learner.tensors(), {"dofnerf": json.dumps(words, allow_nan=False)})
+    tensors = learner.tensors()
+    words["sha256"] = {name: _digest(name, value) for name, value in tensors.items()}
+    words["sha256_of_words"] = _digest_of_words(words)
+    return safetensors.torch.save(tensors, {"dofnerf": json.dumps(words, allow_nan=False)})
+
+
+def _digest(name: str, value: torch.Tensor) -> str:
+    """The checksum of a tensor, its name, type and shape included."""
+    digest = hashlib.sha256(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
+    digest.update(value.reshape(-1).contiguous().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def _digest_of_words(words: dict[str, Any]) -> str:
+    rest = {key: value for key, value in words.items() if key != "sha256_of_words"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def write(path: Path, packed: bytes) -> None:
@@ -56,7 +75,9 @@ def unpack(packed: bytes, device: torch.device | str = "cpu", label: str = "chec
         config = config_from(words["config"])
         setting = from_plain(Setting, words["setting"], "setting")
         progress = from_plain(Progress, words["progress"], "progress")
+        _check_setting(setting)
         tensors = safetensors.torch.load(packed)
+        _check_values(tensors, words)
         if words["format"] == _OLD_FORMAT:
             tensors = {_NEW_TENSORS.get(name, name): value for name, value in tensors.items()}
         prefix = "model."
@@ -65,8 +86,8 @@ def unpack(packed: bytes, device: torch.device | str = "cpu", label: str = "chec
         learner = Learner.like(config, setting, shapes, device)
         _compare_all(tensors, learner, words["moments"])
         learner.restore(tensors, progress)
-    except (ValueError, KeyError, RuntimeError, IndexError, TypeError, safetensors.SafetensorError) as error:
-        line = " ".join(str(error).split())[:160]
+    except (*_ODD, safetensors.SafetensorError) as error:
+        line = " ".join(str(error).split())[:160] or type(error).__name__
         raise ValueError(f"{label}: the checkpoint is damaged or from another version ({line})") from None
     return learner
 
@@ -115,15 +136,43 @@ def _words(packed: bytes, label: str) -> dict[str, Any]:
     """The JSON of a checkpoint."""
     try:
         length = int.from_bytes(packed[:8], "little")
-        header = json.loads(packed[8 : 8 + length])
-        words = json.loads(header["__metadata__"]["dofnerf"])
+        header = parse_json(packed[8 : 8 + length], label)
+        words = parse_json(header["__metadata__"]["dofnerf"], label)
         if not isinstance(words, dict) or words["format"] not in (_FORMAT, _OLD_FORMAT):
             raise ValueError
         if words["format"] == _OLD_FORMAT:
             words["progress"] = {"rate_scale" if k == "caution" else k: v for k, v in words["standing"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{label}: not a checkpoint of dofnerf (damaged, or of another kind)") from None
     return words
+
+
+def _check_setting(setting: Setting) -> None:
+    """Refuse numbers that no scene has."""
+    far, near = setting.disparities
+    if not all(1 <= side <= LARGEST_SIDE for side in setting.size):
+        raise ValueError(f"photos of {setting.size[0]} × {setting.size[1]} pixels")
+    if not 0 < far < near < LARGEST_NUMBER:
+        raise ValueError(f"the scene's disparities are {far:g} and {near:g}, expected 0 < far < near")
+    if not all(0 < focal < LARGEST_NUMBER for focal in setting.focal):
+        raise ValueError("a focal length is not above 0, or absurd")
+    if not all(0 <= group < len(setting.photos) for group in setting.groups):
+        raise ValueError("a photo's group is not among the photos")
+
+
+def _check_values(tensors: dict[str, torch.Tensor], words: dict[str, Any]) -> None:
+    """Refuse tensors that differ from their checksums (files of before these have none), and absurd numbers."""
+    sums = words.get("sha256")
+    if sums is not None and (not isinstance(sums, dict) or _digest_of_words(words) != words.get("sha256_of_words")):
+        raise ValueError("its settings differ from their checksum")
+    for name, value in tensors.items():
+        if sums is not None and _digest(name, value) != sums.get(name):
+            raise ValueError(f"{name} differs from its checksum")
+        if value.is_floating_point() and not bool((value.abs() < LARGEST_NUMBER).all()):
+            raise ValueError(f"{name} holds NaN, infinity or an absurdly large number")
+    groups = tensors.get("lens.groups")
+    if groups is not None and groups.numel() and not 0 <= int(groups.min()) <= int(groups.max()) < groups.numel():
+        raise ValueError("lens.groups holds a number that is no photo's")
 
 
 def _compare(

@@ -19,7 +19,17 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files import image_size
-from dofnerf.files.guard import bounds, inside, number, pose, read_array, read_json, read_json_value, shown
+from dofnerf.files.guard import (
+    LARGEST_SIDE,
+    bounds,
+    inside,
+    number,
+    pose,
+    read_array,
+    read_json,
+    read_json_value,
+    shown,
+)
 from dofnerf.files.ply import read_ply
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes.distortion import Distortion, straighten, undistorted
@@ -30,7 +40,6 @@ from dofnerf.scenes.source import DepthFile, PictureFile
 
 SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".exr")
 FLAT_MODELS = ("PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV", "PERSPECTIVE")
-LARGEST_SIDE = 1 << 20
 name, order = "transforms", 10
 
 
