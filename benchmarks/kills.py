@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-STEPS = ["--pinhole-steps", "20", "--lens-steps", "20"]
+STEPS = ["--steps", "0.02"]
 SAME = {"train": "checkpoint.safetensors", "film": "film.gif"}  # by command, the file that must be the same to the bit
 
 
@@ -72,7 +72,8 @@ def start(arguments: list[str], limit: int | None = None) -> subprocess.Popen:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
     words = [sys.executable, "-m", "dofnerf", *arguments]
-    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=prepare, text=True)
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    return subprocess.Popen(words, stdout=null, stderr=pipe, preexec_fn=prepare, text=True)  # noqa: PLW1509
 
 
 def finish(arguments: list[str], limit: int | None = None) -> tuple[int, str]:
