@@ -8,7 +8,7 @@ import pytest
 from mutations import SCALE, hammer
 from readers import arrays, pictures, plys, runs
 
-SHARE = 40  # inputs for each share; together with the scenes more than 10 000
+SHARE = 45  # inputs for each share; together with the scenes more than 10 000
 
 
 @pytest.mark.parametrize("which", ["arrays", "pictures", "plys", "runs"])

@@ -47,7 +47,7 @@ def pack(learner: Learner) -> bytes:
 def _digest(name: str, value: torch.Tensor) -> str:
     """The checksum of a tensor, its name, type and shape included."""
     digest = hashlib.sha256(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
-    digest.update(value.reshape(-1).contiguous().view(torch.uint8).numpy())
+    digest.update(value.reshape(-1).contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
