@@ -248,7 +248,7 @@ def test_light_reaches_the_frames(film):
     )  # bright splats win where light adds up
 
 
-@pytest.mark.parametrize(("flag", "power"), [("fstop", 2), ("aperture", 1)])
+@pytest.mark.parametrize(("flag", "power"), [("fstop", 2), ("stops", 1), ("aperture", 1)])
 def test_a_dolly_zoom_keeps_the_f_number_or_the_width_of_the_lens(made, flag, power):
     from dofnerf.studio.film import FilmFlags, settle
     from dofnerf.studio.flags import LensFlags
@@ -256,7 +256,7 @@ def test_a_dolly_zoom_keeps_the_f_number_or_the_width_of_the_lens(made, flag, po
     from dofnerf.studio.source import open_source
 
     film = FilmFlags("dolly-zoom", frames=3, zoom=2.0, once=True)
-    config = RenderConfig(made / "run", lens=LensFlags(**{flag: 4.0}), film=film)
+    config = RenderConfig(made / "run", lens=LensFlags(**{flag: 4.0}, unit=1.0 if flag == "fstop" else None), film=film)
     moments = settle(config, open_source(made / "run", device="cpu"))
     first, last = (moments[i].view for i in (0, -1))
     assert last.camera.fx == pytest.approx(2 * first.camera.fx)

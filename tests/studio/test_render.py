@@ -19,6 +19,7 @@ from dofnerf.cli import main
 from dofnerf.files import read_image, read_map
 from dofnerf.models.volume.weights import average_light
 from dofnerf.scenes import Lens, Viewpoint, read_cameras, write_cameras
+from dofnerf.scenes.exif import Exif
 from dofnerf.studio.shoot import exact, from_point
 from dofnerf.train import Run
 from oracles.lens_rays import render_exact
@@ -166,11 +167,36 @@ def test_the_paper_s_k_and_f_stops_by_hand(render, made):
     8.1."""
     where = ply(made, "--focus", 2)
     assert "aperture 4.5, focus 2: K as given" in render("wall.ply", *where, "--paper-k", 9)
-    assert "aperture 2.025, focus 2: f/0.5 at 33.8 mm" in render("wall.ply", *where, "--fstop", 0.5)
+    assert "aperture 2.025, focus 2: f/0.5 at 33.8 mm" in render("wall.ply", *where, "--fstop", 0.5, "--unit", 1)
     assert "aperture 8.1, focus 2" in render("wall.ply", *where, "--fstop", 0.5, "--unit", 0.25)
     assert "aperture 1.012, focus 2: f/0.5 at 16.9 mm" in render(
-        "wall.ply", *where, "--fstop", 0.5, "--sensor-width", 18
+        "wall.ply", *where, "--fstop", 0.5, "--unit", 1, "--sensor-width", 18
     )
+
+
+def test_stops_are_relative_to_the_lens_of_the_photos(render, made):
+    """The photos are 24 pixels wide, the picture 64; two stops wider is twice the radius."""
+    own = float(Run.load(made / "run").lens.aperture.detach().median()) * WIDTH / 24
+    where = "run", "--view", 3, "--focus", 2, "--out", "out.png"
+    assert f"aperture {own:.4g}, focus 2: the aperture of the photos" in render(*where, "--stops", 0)
+    assert f"aperture {2 * own:.4g}, focus 2: 2 stops wider than the photos" in render(*where, "--stops", 2)
+    assert f"aperture {own / 2**0.5:.4g}, focus 2: 1 stop narrower" in render(*where, "--stops", -1)
+    # A larger picture has larger blur, by the same lens.
+    assert f"aperture {2 * own:.4g}, focus 2: the aperture" in render(*where, "--stops", 0, "--width", 2 * WIDTH)
+
+
+def test_exif_gives_the_scale_and_so_true_f_numbers(render, tmp_path):
+    """A lens of 30 mm at f/2.5 has a radius of 6 mm; the run says how many scene units that is."""
+    write_run(tmp_path / "told", exif=Exif(f_number=2.5, focal_length=30.0))
+    learned = float(Run.load(tmp_path / "told").lens.aperture[0].detach())
+    metres = 0.006 / (learned / (FOCAL * 24 / WIDTH))
+    where = tmp_path / "told", "--view", 3, "--focus", 2, "--out", "out.png"
+    words = render(*where, "--fstop", 2.5)
+    assert f"1 scene unit = {metres:.3g} m ± 0 % by EXIF" in words
+    # 30 mm are 60 of 64 pixels: the sensor is 32 mm wide. The photos' own f-number is their own aperture.
+    assert f"aperture {learned * WIDTH / 24:.4g}, focus 2: f/2.5 at 30 mm on a sensor 32 mm wide" in words
+    assert f"aperture {learned * WIDTH / 24 / 2:.4g}, focus 2: f/5" in render(*where, "--fstop", 5)
+    assert "aperture 0.18, focus 2: f/5" in render(*where, "--fstop", 5, "--unit", 1)  # 60 px × 3 mm
 
 
 def test_focus_alone_opens_the_lens(render, made):

@@ -13,10 +13,12 @@ from tiny_world import QUIET, config, scene
 from dofnerf import scenes
 from dofnerf.files import write_image
 from dofnerf.models.data import Setting, aperture_groups, f_numbers
+from dofnerf.optics import LearnedLens
 from dofnerf.scenes.exif import Exif
 from dofnerf.scenes.source import PictureFile
 from dofnerf.train import train
 from dofnerf.train.photos.lens import PhotoLens
+from dofnerf.train.scale import photo_optics, scale_by_exif
 
 F_NUMBER = 0x829D
 NAMED = (1.8, 4.0, None, 1.8, 4.0)  # photo 3 is held out
@@ -87,6 +89,28 @@ def test_an_f_number_of_nothing_is_none(folder):
     world = scenes.load(folder, hold_out=(3,))
     assert f_numbers(world)[0] is None
     assert len(set(aperture_groups(world, "exif"))) == 3
+
+
+def test_the_scale_is_where_learned_apertures_match_exif():
+    """Lens radii by EXIF are 25 mm / (2 · 2.5) = 5 mm; one photo is off by 10 %, one is sharp, one does not say."""
+    world = scene()
+    told = [Exif(f_number=2.5, focal_length=25.0)] * 3 + [None, None]
+    frames = tuple(replace(frame, exif=one) for frame, one in zip(world.frames, told, strict=True))
+    setting = Setting.of(replace(world, frames=frames, train=(0, 1, 2, 3, 4), test=()))
+    assert setting.focal_mm == (25.0, 25.0, 25.0, None, None)
+    far, near = setting.disparities
+    radii = np.array([1.0, 1.1, 1.0, 2.0, 1e-4]) * 2 / (near - far) / setting.focal[0]  # of two pixels of blur
+    lens = LearnedLens(5, 1 / near, 1 / far, aperture=list(radii * setting.focal))
+    found = photo_optics(setting, lens)
+    assert found.scale.metres == pytest.approx(0.005 / radii[0], rel=1e-4)
+    assert found.scale.spread == pytest.approx(0.0, abs=1e-4) and found.scale.by == "EXIF"
+    assert found.radius == pytest.approx((radii[0] + radii[1]) / 2, rel=1e-4)
+    assert found.sensor_width == pytest.approx(25 * setting.size[0] / setting.focal[0])
+    assert scale_by_exif([500.0, 520.0, 560.0]).describe() == "1 scene unit = 0.52 m ± 5.7 % by EXIF"
+    # What the scene itself says counts more; without a lens nothing else is known.
+    measured = photo_optics(replace(setting, metres=2.0), None)
+    assert measured.scale.metres == 2 and measured.radius is None
+    assert photo_optics(setting, None).scale is None
 
 
 def test_the_subjects_distance_is_where_focus_starts_once_metres_are_known():

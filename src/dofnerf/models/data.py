@@ -25,7 +25,8 @@ class Setting:
     """What a run is about: with the config and the shapes of a checkpoint's tensors, enough to make model and lens again.
 
     Per training photo: `photos` (names), `focal` in pixels, `f_numbers` where EXIF knows, `groups` of shared
-    apertures. `brackets`, if there are any, numbers the photos' places: those of one number share a camera.
+    apertures. `brackets`, if there are any, numbers the photos' places: those of one number share a camera. `focal_mm`,
+    if EXIF knows any, are focal lengths in millimetres; `metres` is the length of a scene unit, where the scene says it.
 
     `disparities` are those of the far and the near end of the scene's depth; `apertures` and `focuses` (as disparities)
     are where EXIF lets photos start. `positions` are the cameras' centres; `exposures`, by EXIF, are relative amounts of
@@ -45,6 +46,8 @@ class Setting:
     brackets: tuple[int, ...] = ()
     positions: tuple[tuple[float, float, float], ...] = ()
     exposures: tuple[float, ...] = ()
+    focal_mm: tuple[float | None, ...] = ()
+    metres: float | None = None
 
     @classmethod
     def of(cls, scene: Scene, sharing: Sharing = "none", space: str = "auto") -> Setting:
@@ -65,6 +68,8 @@ class Setting:
             brackets=tuple(shared_cameras(scene)),
             positions=tuple((float(x), float(y), float(z)) for x, y, z in (camera.position for camera in cameras)),
             exposures=exif_exposures(scene),
+            focal_mm=tuple(focal_lengths(scene)),
+            metres=scene.metres,
         )
 
 
@@ -129,6 +134,12 @@ def training_data(scene: Scene, photos: str, device: torch.device) -> TrainingDa
 def f_numbers(scene: Scene) -> list[float | None]:
     """The f-number of each training photo by EXIF, where known."""
     return [scene.f_number(i) for i in scene.train]
+
+
+def focal_lengths(scene: Scene) -> list[float | None]:
+    """The focal length of each training photo in millimetres by EXIF, where known; empty if nobody knows."""
+    found = [scene.focal_length_mm(i) for i in scene.train]
+    return found if any(found) else []
 
 
 def exif_apertures(scene: Scene) -> list[float | None]:

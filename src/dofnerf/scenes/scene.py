@@ -108,7 +108,7 @@ class Scene:
     origin: Origin | None = None
     range_from: Literal["file", "points", "cameras"] = "file"
     _cache: OrderedDict[Source, np.ndarray] = field(default_factory=OrderedDict, repr=False, compare=False)
-    _f_numbers: dict[int, float | None] = field(default_factory=dict, repr=False, compare=False)
+    _exif: dict[tuple[int, str], float | None] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -143,14 +143,21 @@ class Scene:
 
     def f_number(self, i: int) -> float | None:
         """By EXIF: as the scene's file, the photo or, for a smaller copy, its original has it. Files are read once."""
-        if i not in self._f_numbers:
+        return self._from_exif(i, "f_number")
+
+    def focal_length_mm(self, i: int) -> float | None:
+        """The true focal length in millimetres, by EXIF in the same places."""
+        return self._from_exif(i, "focal_length")
+
+    def _from_exif(self, i: int, name: str) -> float | None:
+        if (i, name) not in self._exif:
             told, path = self.frames[i].exif, Path(self.frames[i].photo.label)
             files = [path]
             if path.parent.name.startswith("images_"):
                 files += sorted(path.parent.parent.glob(f"images/{glob.escape(path.stem)}.*"))
-            value = told.f_number if told else None
-            self._f_numbers[i] = value or next((f for file in files if (f := read_exif(file).f_number)), None)
-        return self._f_numbers[i]
+            value = getattr(told, name) if told else None
+            self._exif[i, name] = value or next((f for file in files if (f := getattr(read_exif(file), name))), None)
+        return self._exif[i, name]
 
     def brackets(self) -> dict[str, list[int]]:
         """The focus brackets: name → the views, two or more, that were taken from one place."""

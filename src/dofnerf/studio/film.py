@@ -49,6 +49,7 @@ from dofnerf.studio.source import Source
 if TYPE_CHECKING:
     from dofnerf.models import Blur
     from dofnerf.studio.render import RenderConfig
+    from dofnerf.train.scale import PhotoOptics
 
 SUFFIXES = (".mp4", ".gif")
 SMALL = 160  # pixels of the longer side of the views in which focus is looked for
@@ -159,7 +160,7 @@ def settle(config: RenderConfig, source: Source) -> list[Moment]:
     if picture.holes.all():
         raise ValueError(f"{config.source}: view {base.name} shows nothing; give another view")
     cameras = travel(film, source, base.camera, picture)
-    lens = first_lens(config, base, picture)
+    lens = first_lens(config, base, picture, source.optics)
     flags = config.lens
 
     def moment(camera: Camera, lens: Lens | None) -> Moment:
@@ -220,12 +221,12 @@ def travel(film: FilmFlags, source: Source, camera: Camera, picture: RGBD) -> li
     return [camera] * count
 
 
-def first_lens(config: RenderConfig, base: Viewpoint, picture: RGBD) -> Lens | None:
+def first_lens(config: RenderConfig, base: Viewpoint, picture: RGBD, photos: PhotoOptics | None = None) -> Lens | None:
     """The lens of the first frame; a rack focus, and a point to follow, open it if no flag says how wide."""
     lens, film = config.lens, config.film
     if (film.rack_focus or film.follow is not None) and not lens.opened:
         lens = replace(lens, focus=1 / max(picture.disparity_in_the_middle(), 1e-6))
-    return lens.resolve(base.camera, picture)[0]
+    return lens.resolve(base.camera, picture, photos)[0]
 
 
 def apertures(film: FilmFlags, first: float, count: int) -> list[float]:

@@ -21,6 +21,7 @@ from dofnerf.camera import Camera
 if TYPE_CHECKING:
     from dofnerf.optics import Lens, Shape
     from dofnerf.studio.rgbd import RGBD
+    from dofnerf.train.scale import PhotoOptics, Scale
 
 AUTOMATIC_BLUR = 0.025  # the largest blur radius of an automatic aperture, in widths of the picture
 SENSOR = 36.0  # millimetres: full frame
@@ -127,21 +128,27 @@ class ShapeFlags:
 
 @dataclass(frozen=True)
 class LensFlags(ShapeFlags):
-    """The lens: how wide it is open (--aperture, --paper-k or --fstop), what is in focus, and the shape of its aperture.
-    Where it is to be open and no flag says how wide, the largest blur radius is 2.5 % of the picture's width."""
+    """The lens: how wide it is open (--aperture, --paper-k, --stops or --fstop), what is in focus, and the shape of its
+    aperture. Where it is to be open and no flag says how wide, the largest blur radius is 2.5 % of the picture's
+    width."""
 
     aperture: Annotated[float | None, default("0, all in focus, for render; else automatic")] = None
     """Aperture in pixels × scene units: the blur radius in pixels is aperture × |1/focus − 1/depth|."""
     paper_k: Annotated[float | None, OPTIONAL] = None
     """The aperture as the paper's K, twice as much."""
+    stops: Annotated[float | None, OPTIONAL] = None
+    """The aperture in stops wider (above 0) or narrower (below) than the lens that was found for the run's photos; 0 is
+    theirs."""
     fstop: Annotated[float | None, OPTIONAL] = None
-    """The aperture as an f-number, such as 1.8, of a lens of --focal-length, with --unit metres in a scene unit."""
-    focal_length: Annotated[float | None, default("the camera's, on --sensor-width")] = None
+    """The aperture as an f-number, such as 1.8. Needs the length of a scene unit: --unit, the run's metres, or what the
+    photos' EXIF says."""
+    focal_length: Annotated[float | None, default("the camera's, on the sensor")] = None
     """Focal length of the lens for --fstop, in millimetres; refocus, which knows no camera, needs it."""
-    sensor_width: Annotated[float | None, default("36, full frame")] = None
+    sensor_width: Annotated[float | None, default("the photos', by EXIF; 36, full frame")] = None
     """Width of the sensor for --fstop, in millimetres."""
-    unit: Annotated[float | None, default("1")] = None
-    """Metres in a scene unit, for f-numbers. Poses from photos alone have no scale: measure something to know it."""
+    unit: Annotated[float | None, default("what the run knows")] = None
+    """Metres in a scene unit, for f-numbers. Poses from photos alone have no scale: EXIF may give it, or measure
+    something."""
     focus: Annotated[float | None, default("the middle of the picture")] = None
     """Focus depth in scene units, along the optical axis; inf for infinity."""
     focus_at: Annotated[str | None, tyro.conf.arg(metavar="X,Y", help_behavior_hint="(optional)")] = None
@@ -150,10 +157,11 @@ class LensFlags(ShapeFlags):
     def check(self, shows_f_numbers: bool = False) -> None:
         """Refuse what no picture could make right. A verb that shows f-numbers takes --unit without --fstop."""
         super().check()
-        one_of([flag for flag in given(self) if flag in ("--aperture", "--paper-k", "--fstop")])
+        one_of([flag for flag in given(self) if flag in ("--aperture", "--paper-k", "--stops", "--fstop")])
         one_of([flag for flag in given(self) if flag in ("--focus", "--focus-at")])
         check_aperture("--aperture", self.aperture)
         check_aperture("--paper-k", self.paper_k)
+        check_within("--stops", self.stops, -MOST_STOPS, MOST_STOPS)
         check_positive(self, "fstop", "focal_length", "sensor_width", "unit")
         needed = ("--focal-length", "--sensor-width", *(() if shows_f_numbers else ("--unit",)))
         for flag in given(self) if self.fstop is None else ():
@@ -167,25 +175,53 @@ class LensFlags(ShapeFlags):
     @property
     def opened(self) -> bool:
         """Whether a flag says how wide the lens is open."""
-        return not (self.aperture is self.paper_k is self.fstop is None)
+        return not (self.aperture is self.paper_k is self.stops is self.fstop is None)
 
     @property
     def focused(self) -> bool:
         """Whether a flag says where the lens is focused."""
         return self.focus is not None or self.focus_at is not None
 
-    def opening(self, width: int, camera: Camera | None) -> tuple[float, str] | None:
+    def scale(self, photos: PhotoOptics | None) -> Scale | None:
+        """The length of a scene unit: by --unit, or as the run knows it."""
+        from dofnerf.train.scale import Scale
+
+        if self.unit is not None:
+            return Scale(self.unit, "--unit")
+        return None if photos is None else photos.scale
+
+    def sensor(self, photos: PhotoOptics | None) -> float:
+        """Width of the sensor in millimetres."""
+        return self.sensor_width or (photos and photos.sensor_width) or SENSOR
+
+    def opening(self, width: int, camera: Camera | None, photos: PhotoOptics | None = None) -> tuple[float, str] | None:
         """(aperture in pixels × scene units, where it comes from in words) for a picture so many pixels wide, by this
-        camera if it is known; None if no flag says it."""
+        camera if it is known, of a run whose `photos` are known; None if no flag says it."""
         if self.aperture is not None:
             return self.aperture, "as given"
         if self.paper_k is not None:
             return self.paper_k / 2, "K as given"
-        if self.fstop is None:
-            return None
+        if self.stops is not None:
+            if photos is None or photos.radius is None or camera is None:
+                raise ValueError(
+                    "--stops is relative to the lens that a run found for its photos, and there is none here; "
+                    "give --aperture, or --fstop with --unit"
+                )
+            return photos.radius * 2 ** (self.stops / 2) * camera.fx, stops_in_words(self.stops)
+        return None if self.fstop is None else self._by_f_number(width, camera, photos)
+
+    def _by_f_number(self, width: int, camera: Camera | None, photos: PhotoOptics | None) -> tuple[float, str]:
+        """The aperture of --fstop, in words too."""
         from dofnerf.optics.lens import aperture_from_f_number, focal_length_pixels
 
-        sensor, unit = self.sensor_width or SENSOR, self.unit or 1.0
+        assert self.fstop is not None
+        scale, sensor = self.scale(photos), self.sensor(photos)
+        if scale is None:
+            other = "--stops 0 for the photos' own lens" if photos and photos.radius is not None else "--aperture"
+            raise ValueError(
+                "--fstop: without the length of a scene unit there are no f-numbers; "
+                f"give --unit METRES, or instead of --fstop {other}"
+            )
         if camera is not None:
             if self.focal_length is not None and self.sensor_width is not None:
                 raise ValueError(
@@ -197,8 +233,8 @@ class LensFlags(ShapeFlags):
         else:
             raise ValueError("--fstop needs --focal-length where there is no camera to take it from")
         sensor = focal_mm * width / focal_px
-        words = f"f/{self.fstop:g} at {focal_mm:.3g} mm on a sensor {sensor:.3g} mm wide, a scene unit being {unit:g} m"
-        return aperture_from_f_number(self.fstop, focal_mm, focal_px, 1000 * unit), words
+        words = f"f/{self.fstop:g} at {focal_mm:.3g} mm on a sensor {sensor:.3g} mm wide, {scale.describe()}"
+        return aperture_from_f_number(self.fstop, focal_mm, focal_px, 1000 * scale.metres), words
 
     def disparity(self, picture: RGBD) -> tuple[float, str]:
         """(1 / the focus depth, where it comes from in words)."""
@@ -215,13 +251,13 @@ class LensFlags(ShapeFlags):
         except ValueError as error:
             raise ValueError(f"--focus-at: {error}") from None
 
-    def resolve(self, camera: Camera, picture: RGBD) -> tuple[Lens | None, str]:
-        """(the lens before this camera, whose sharp `picture` is known, where it comes from in words); None is all in
-        focus, as it is when no flag opens or focuses the lens."""
+    def resolve(self, camera: Camera, picture: RGBD, photos: PhotoOptics | None = None) -> tuple[Lens | None, str]:
+        """(the lens before this camera, whose sharp `picture` is known, where it comes from in words), of a run whose
+        `photos` are known; None is all in focus, as it is when no flag opens or focuses the lens."""
         from dofnerf.optics import Lens
         from dofnerf.optics.lens import inverse
 
-        opening = self.opening(camera.width, camera)
+        opening = self.opening(camera.width, camera, photos)
         if (opening is None and not self.focused) or (opening is not None and opening[0] == 0):
             return None, "all in focus"
         if picture.holes.all() and self.focus is None:
@@ -235,6 +271,13 @@ class LensFlags(ShapeFlags):
         return lens, f"{how}; focus {where}"
 
 
+def stops_in_words(stops: float) -> str:
+    """How much wider or narrower than the photos' lens."""
+    if stops == 0:
+        return "the aperture of the photos"
+    return f"{abs(stops):g} {'stop' if abs(stops) == 1 else 'stops'} {'wider' if stops > 0 else 'narrower'} than the photos"
+
+
 def automatic_aperture(picture: RGBD, focuses: Sequence[float]) -> tuple[float, str]:
     """An aperture that blurs visibly, and not too much, at these focus disparities; and where it comes from in
     words."""
@@ -246,7 +289,7 @@ def automatic_aperture(picture: RGBD, focuses: Sequence[float]) -> tuple[float, 
 
 
 def largest_blur(
-    picture: RGBD, lenses: Sequence[Lens], flags: str = "--aperture, --fstop, --unit and --focus"
+    picture: RGBD, lenses: Sequence[Lens], flags: str = "--aperture, --stops, --fstop, --unit and --focus"
 ) -> float:
     """The largest blur radius in pixels by any of these lenses; refuses what can only be a mistake in units, and names
     the `flags` that may have made it."""

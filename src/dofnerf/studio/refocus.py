@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import tyro
@@ -36,6 +36,9 @@ from dofnerf.studio.flags import (
     largest_blur,
 )
 from dofnerf.studio.rgbd import DepthConfig, read_rgbd
+
+if TYPE_CHECKING:
+    from dofnerf.train.scale import PhotoOptics
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def run(config: RefocusConfig) -> list[Path]:
         )
     far, near = picture.disparity_range()
     focuses = ([focus] if out is not None else []) + ([far, near] if sweep is not None else [])
-    aperture, why = config.lens.opening(width, None) or automatic_aperture(picture, focuses)
+    aperture, why = config.lens.opening(width, None, in_metres()) or automatic_aperture(picture, focuses)
     lenses = [Lens(aperture, focus_disparity=disparity) for disparity in focuses]
     largest = largest_blur(picture, lenses, "--aperture, --fstop, --unit, --focus and --depth-scale")
 
@@ -156,6 +159,13 @@ def run(config: RefocusConfig) -> list[Path]:
     for path in written:
         print(f"wrote    {path}")
     return written
+
+
+def in_metres() -> PhotoOptics:
+    """A depth map is in metres unless --unit says otherwise."""
+    from dofnerf.train.scale import PhotoOptics, Scale
+
+    return PhotoOptics(scale=Scale(1.0, "the depth map"))
 
 
 def sweep_focuses(far: float, near: float, frames: int, loop: bool) -> list[float]:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dofnerf.models import Blur
     from dofnerf.optics import Lens
     from dofnerf.studio.rgbd import RGBD
+    from dofnerf.train.scale import PhotoOptics
 
 LIST = "transforms.json"
 MARK = "dofnerf render"
@@ -111,13 +112,14 @@ class RenderConfig:
       dofnerf render runs/mine --view 3 --focus-at 120,100             focus on a pixel; an aperture is chosen
       dofnerf render runs/mine --views train --as-shot                 each photo again, through its learned lens
       dofnerf render runs/mine --aperture 12 --focus 2.5 --lens-samples 256 --format exr --depth exr
-      dofnerf render garden.ply --fstop 1.8 --focus 3.2                f/1.8, if a scene unit is a metre
-      dofnerf render runs/mine --path orbit --fstop 2 --out orbit.mp4  a film
+      dofnerf render runs/mine --stops 2                               2 stops wider than the photos
+      dofnerf render garden.ply --fstop 1.8 --unit 1 --focus 3.2       f/1.8; a scene unit is a metre
+      dofnerf render runs/mine --path orbit --stops 1 --out orbit.mp4  a film
       dofnerf render garden.ply --eye 0,-1,-4 --look-at 0,0,0 --fov 40 --width 1280 --height 720
     """
 
-    EVERYDAY: ClassVar = ("view", "views", "camera", "width", "aperture", "fstop", "focus", "focus_at", "blades", "as_shot",
-                          "lens_samples", "path", "rack_focus", "out", "format")  # fmt: skip
+    EVERYDAY: ClassVar = ("view", "views", "camera", "width", "aperture", "stops", "fstop", "focus", "focus_at", "blades",
+                          "as_shot", "lens_samples", "path", "rack_focus", "out", "format")  # fmt: skip
 
     source: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SOURCE")]
     """The folder of a run (dofnerf train), or a .ply of 3D Gaussians from any tool."""
@@ -146,9 +148,7 @@ class RenderConfig:
         else:
             self.files.check()
         if for_file and self.shot.as_shot and self.viewpoint.camera is None:
-            raise ValueError(
-                "--as-shot: a .ply knows no lens; give --camera with frames that name one, or --aperture or --fstop"
-            )
+            raise ValueError("--as-shot: a .ply knows no lens; give --camera with frames that name one, or --aperture")
 
     def _check_film(self) -> None:
         if self.film.keyframes is not None:  # they say all about the camera and the lens
@@ -215,7 +215,7 @@ def shoot(
         view = replace(view, camera=photos.camera(view.camera, number))
     try:
         sharp, picture = sharp_picture(source.model, view.camera)
-        lens, why = chosen_lens(config, view, picture)
+        lens, why = chosen_lens(config, view, picture, source.optics)
     except ValueError as error:
         raise ValueError(f"{config.source}: view {view.name}: {error}") from None
     tick(1)
@@ -235,11 +235,13 @@ def shoot(
     return path, why if lens is None else f"aperture {lens.aperture:.4g}, focus {lens.focus_depth:.4g}: {why}"
 
 
-def chosen_lens(config: RenderConfig, view: Viewpoint, picture: RGBD) -> tuple[Lens | None, str]:
+def chosen_lens(
+    config: RenderConfig, view: Viewpoint, picture: RGBD, photos: PhotoOptics | None = None
+) -> tuple[Lens | None, str]:
     """The lens for a view whose sharp `picture` is known: the photo's own with --as-shot, or by the flags; None is all
     in focus."""
     if not config.shot.as_shot:
-        return config.lens.resolve(view.camera, picture)
+        return config.lens.resolve(view.camera, picture, photos)
     assert view.lens is not None  # checked when the views were chosen
     lens = view.lens.with_shape(config.lens.aperture_shape())
     if lens.aperture == 0:

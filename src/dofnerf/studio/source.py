@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dofnerf.optics import Lens
     from dofnerf.optics.light import Curve
     from dofnerf.train import Run
+    from dofnerf.train.scale import PhotoOptics
 
 _UP = (0.0, -1.0, 0.0)  # in 3D Gaussian Splatting
 
@@ -27,7 +28,9 @@ class Source:
     name, at `size` (width, height); a file has `splats`. `light` is the curve between display values and light.
 
     `flat`: its quick blur is made from the sharp picture and its depth. Splats that mix as display values would look
-    another way if they were blurred as light, even in focus: 21 dB against the exact lens, where this reaches 35."""
+    another way if they were blurred as light, even in focus: 21 dB against the exact lens, where this reaches 35.
+
+    `optics` is what is known of the photos' lens and of the scene's scale; None for a file."""
 
     path: Path
     model: Model
@@ -40,6 +43,7 @@ class Source:
     flat: bool = False
     up: tuple[float, ...] = _UP
     run: Run | None = None
+    optics: PhotoOptics | None = None
 
     @property
     def folder(self) -> Path:
@@ -97,10 +101,12 @@ def source_of(run: Run, path: Path) -> Source:
     """A trained run, of any field; `path` is what it is called."""
     from dofnerf.train.folder import CAMERAS
 
-    setting = run.setting
+    setting, optics = run.setting, run.optics
     learned = dict(zip(setting.photos, run.lenses, strict=False))
     assert run.folder is not None
     cameras = run.folder / CAMERAS
     views = read_cameras(cameras) if cameras.is_file() else []
     words = f"{path}, {run.config.field}, {run.learner.progress.step} steps, trained on {setting.scene}"
-    return Source(path, run.model, words, run.config.light, tuple(views), learned, setting.size, run=run)
+    words += "" if optics.scale is None else f"; {optics.scale.describe()}"
+    light, size = run.config.light, setting.size
+    return Source(path, run.model, words, light, tuple(views), learned, size, run=run, optics=optics)

@@ -105,7 +105,9 @@ def prepare(config: ViewConfig, source: Source | None = None, scene: Scene | Non
     if seen.picture.holes.all():
         raise ValueError(f"{source.path}: the first view shows nothing; give --eye and --look-at, or another --view")
     views, photos = {view.name: view for view in source.views}, known_photos(config.scene, source, scene)
-    shared = Shared(source, views, home, seen.picture, config.size, unit=config.lens.unit or 1.0, photos=photos)
+    scale, sensor = config.lens.scale(source.optics), config.lens.sensor(source.optics)
+    unit = None if scale is None else scale.metres
+    shared = Shared(source, views, home, seen.picture, config.size, unit=unit, sensor=sensor, photos=photos)
     return replace(shared, start=start_settings(config.lens, shared)) if given(config.lens, but=("unit",)) else shared
 
 
@@ -123,7 +125,7 @@ def start_settings(flags: LensFlags, shared: Shared) -> Settings:
     )
     if not (flags.opened or flags.focused):
         return settings
-    lens, _ = flags.resolve(camera, sharp_picture(shared.source.model, camera)[1])
+    lens, _ = flags.resolve(camera, sharp_picture(shared.source.model, camera)[1], shared.source.optics)
     if lens is None:
         return replace(settings, radius=0.0)
     return replace(settings, radius=lens.aperture / camera.fx, disparity=lens.focus_disparity)

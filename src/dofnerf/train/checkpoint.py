@@ -191,7 +191,8 @@ def _compare(
             found = tuple(tensors[name].shape) if name in tensors else "none"
             raise ValueError(f"{name} should have shape {shape}, found {found}")
     apertures = len(setting.apertures) or count
-    if not len(setting.focal) == len(setting.f_numbers) == len(setting.groups) == apertures == count:
+    lengths = len(setting.focal_mm) or count
+    if not len(setting.focal) == len(setting.f_numbers) == len(setting.groups) == apertures == lengths == count:
         raise ValueError(f"{count} photos, but not as many focal lengths, f-numbers and groups")
 
 

@@ -138,6 +138,8 @@ def run(config: TrainCommand) -> Run:
     for name, one in done.learner.quantities.by_name.items():
         if done.has_lens or not one.uses_lens:
             print(f"{name:<8} {one.summary().replace('  ', ', ')}")
+    if (scale := done.optics.scale) is not None:
+        print(f"scale    {scale.describe()}")
     print(f"wrote    {out} in {done.learner.progress.seconds:.0f} s")
     return done
 

@@ -17,6 +17,7 @@ from dofnerf.optics import LearnedLens, Lens, Shape, inverse
 from dofnerf.train import checkpoint
 from dofnerf.train.config import TrainConfig
 from dofnerf.train.learner import Learner
+from dofnerf.train.scale import PhotoOptics, photo_optics
 
 
 class Run:
@@ -63,6 +64,11 @@ class Run:
     def has_lens(self) -> bool:
         """Whether any step learned one; a run without a lens model has none."""
         return self.learner.progress.step > self.config.method.pinhole_steps
+
+    @property
+    def optics(self) -> PhotoOptics:
+        """The photos' lens as a reference for stops and f-numbers: its radius, the scale of the scene, the sensor."""
+        return photo_optics(self.setting, self.lens if self.has_lens else None)
 
     def render(
         self,

@@ -28,7 +28,7 @@ from dofnerf.train.plain import to_plain
 from dofnerf.train.run import Run
 
 Device = Literal["auto", "cpu", "cuda"]
-_LATER = ("positions", "exposures", "brackets")  # that runs of 0.1.0 do not have
+_LATER = ("positions", "exposures", "brackets", "focal_mm", "metres")  # that older runs do not have
 
 
 def start(

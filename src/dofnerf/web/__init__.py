@@ -56,7 +56,8 @@ class LensPage:
     `lens` that it opens with.
 
     `depths` are the disparities (far, near) that the focus slider reaches, `widest` the largest aperture that it offers,
-    `fstop` the f-number of aperture 1. Blur adds up light of the sRGB curve, which graphics cards know."""
+    `fstop` the f-number of aperture 1, where the scale is known, `photo_aperture` that of the photos' lens, where that is:
+    the page shows f-numbers, else stops relative to it. Blur adds up light of the sRGB curve, which graphics cards know."""
 
     title: str
     layers: Layers
@@ -64,7 +65,8 @@ class LensPage:
     lens: Lens
     depths: tuple[float, float]
     widest: float
-    fstop: float
+    fstop: float | None
+    photo_aperture: float | None = None
 
     def write(self, path: Path) -> None:
         """Write the page, with pictures of the best quality with which it is small enough."""
@@ -91,7 +93,7 @@ class LensPage:
         return {
             "width": camera.width, "height": camera.height, "far": far, "near": near, "gain": gain,
             "aperture": aperture, "widest": max(self.widest, aperture), "focus": min(max(focus, lowest), highest),
-            "fstop": self.fstop, **self._shape(),
+            "fstop": self.fstop, "photoAperture": self.photo_aperture, **self._shape(),
             "layers": [_layer(shown[i], alpha[i], depths[i].numpy(), quality) for i in range(len(shown))],
         }  # fmt: skip
 

@@ -27,15 +27,21 @@ function keep() {
   try { history.replaceState(null, "", `#${words}`); } catch { location.hash = words; }
 }
 
+// An f-number where the scale of the scene is known, else stops relative to the photos' lens, where that is.
+function stopWords() {
+  if (SCENE.fstop) return `f/${Number((SCENE.fstop / lens.aperture).toPrecision(2))}, `;
+  if (!SCENE.photoAperture) return "";
+  const stops = Math.round(20 * Math.log2(lens.aperture / SCENE.photoAperture)) / 10;
+  return `${stops > 0 ? "+" : ""}${stops === 0 ? 0 : stops} stops, `;
+}
+
 function show() {
   $("aperture").value = Math.sqrt(lens.aperture / SCENE.widest);
   $("focus").value = (SCENE.near - lens.focus) / (SCENE.near - SCENE.far || 1);
   $("blades").value = lens.blades;
   $("rotation").value = lens.rotation;
-  const number = lens.aperture > 0 ? SCENE.fstop / lens.aperture : Infinity;
   const blur = lens.aperture * Math.max(lens.focus - SCENE.far, SCENE.near - lens.focus);
-  const stop = number >= 0.5 && number <= 64 ? `f/${Number(number.toPrecision(2))}, ` : "";  // beyond, the unit is no metre
-  $("stop").value = lens.aperture > 0 ? `${stop}${blur.toFixed(0)} px` : "closed";
+  $("stop").value = lens.aperture > 0 ? `${stopWords()}${blur.toFixed(0)} px` : "closed";
   $("depth").value = lens.focus > 0 ? (1 / lens.focus).toFixed(2) : "infinity";
   $("turn").value = `${Math.round(lens.rotation)}°`;
   $("sharp").textContent = lens.aperture > 0 ? "all sharp" : "open the lens";

@@ -136,6 +136,7 @@ def export_config(arguments: Sequence[str] = ()) -> type[ExportConfig]:
         "width",
         "layers",
         "aperture",
+        "stops",
         "fstop",
         "focus_at",
         "blades",

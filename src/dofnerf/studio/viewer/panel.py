@@ -76,11 +76,11 @@ class Panel:
         far, near = self.shared.range
         return near - (near - far) * held(self.focus.value, 0.0, 1.0)
 
-    def tell(self, settings: Settings, f_number: float, blur: float) -> None:
-        """The aperture as an f-number, unless no lens has it (then the scene's unit is no metre), and as blur: the
-        largest radius in per cent of the picture's width."""
+    def tell(self, settings: Settings, stop: str, blur: float) -> None:
+        """The aperture as `Shared.stop` names it, and as blur: the largest radius in per cent of the picture's
+        width."""
         where = f"focus at **{1 / settings.disparity:.3g}**" if settings.disparity > 0 else "focus at infinity"
-        stop = f"**f/{f_number:.2g}** · " if 0.5 <= f_number <= 64 else ""
+        stop = f"**{stop}** · " if stop else ""
         wide = "closed, all in focus" if settings.radius == 0 else f"{stop}blur up to {100 * blur:.1f} % of width"
         words = f"{wide} · {where}"
         if self.stop.content != words:

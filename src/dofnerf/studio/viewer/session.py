@@ -212,7 +212,7 @@ class Session:
         blur = settings.radius * camera.fx / camera.width
         far, near = drawn.picture.disparity_range() if not drawn.picture.holes.all() else (0.0, 0.0)
         reach = max(abs(settings.disparity - far), abs(settings.disparity - near))
-        self.panel.tell(settings, self.shared.f_number(settings.radius, camera), blur * reach)
+        self.panel.tell(settings, self.shared.stop(settings.radius, camera), blur * reach)
 
     def _keep(self) -> None:
         """In the browser, for a reload."""

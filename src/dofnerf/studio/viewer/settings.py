@@ -18,7 +18,7 @@ from dofnerf.files.guard import parse_json
 from dofnerf.optics import Lens, shape_of
 from dofnerf.optics.shapes import SHAPES
 from dofnerf.scenes import Viewpoint
-from dofnerf.studio.flags import SENSOR
+from dofnerf.studio.flags import SENSOR, stops_in_words
 from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.source import Source
 
@@ -102,7 +102,7 @@ class Shared:
     """What all sessions share. `views` are the run's, `photos` by name (H, W, 3) where they are known; `home` is where a
     session begins, `first` what is seen from there, and `start` what is set then (None: what the browser kept, or a
     quarter of the widest lens). `folder` is the only one that is written into. Pictures have `longest` pixels along
-    their longer side, and a scene unit is `unit` metres."""
+    their longer side. A scene unit is `unit` metres, where known, and the sensor `sensor` millimetres wide."""
 
     source: Source
     views: Mapping[str, Viewpoint]
@@ -110,7 +110,8 @@ class Shared:
     first: RGBD
     longest: int
     start: Settings | None = None
-    unit: float = 1.0
+    unit: float | None = None
+    sensor: float = SENSOR
     photos: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
@@ -149,11 +150,17 @@ class Shared:
         lens = self.source.learned.get(name)
         return None if lens is None else lens.scaled(1, self.focal(name))
 
-    def f_number(self, radius: float, camera: Camera) -> float:
-        """Of a lens of this radius in scene units, full frame; a window's shape does not count, but that of the first
-        view."""
-        focal_mm = camera.fy / camera.height * self.home.camera.height / self.home.camera.width * SENSOR
-        return math.inf if radius == 0 else focal_mm / (2 * radius * 1000 * self.unit)
+    def stop(self, radius: float, camera: Camera) -> str:
+        """A lens of this radius in scene units as an f-number, where the scale is known, else in stops relative to the
+        photos' lens, where that is; a window's shape does not count, but that of the first view."""
+        if radius == 0:
+            return ""
+        if self.unit is not None:
+            focal_mm = camera.fy / camera.height * self.home.camera.height / self.home.camera.width * self.sensor
+            return f"f/{focal_mm / (2 * radius * 1000 * self.unit):.2g}"
+        if self.source.optics is None or self.source.optics.radius is None:
+            return ""
+        return stops_in_words(round(2 * math.log2(radius / self.source.optics.radius), 1) + 0.0)
 
 
 def fitted(camera: Camera, aspect: float, longest: int) -> Camera:
