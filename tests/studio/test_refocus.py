@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from PIL import Image
 
 from dofnerf.cli import main
 from dofnerf.files import read_image, write_exr, write_image, write_map
+from dofnerf.studio import monocular
 from dofnerf.studio.flags import AUTOMATIC_BLUR
 from dofnerf.studio.refocus import sweep_focuses
 
@@ -148,6 +150,39 @@ def test_the_automatic_aperture_blurs_by_a_share_of_the_width(refocus):
     assert "chosen automatically" in words
     assert "wrote    photo-refocused.png" in words
     assert os.path.exists("photo-refocused.png")
+
+
+class Guess:
+    """Stands in for a network: the left is nearer than the right."""
+
+    gives_depth = False
+
+    def __init__(self, name):
+        assert name == "depth-anything/Depth-Anything-V2-Small-hf"
+
+    def disparity(self, image):
+        assert image.shape == (HEIGHT, WIDTH, 3) and image.max() <= 1
+        return np.where(np.arange(WIDTH) < WIDTH // 2, 7.0, 3.0) * np.ones((HEIGHT, 1))
+
+
+def test_a_network_guesses_depth(refocus, monkeypatch):
+    monkeypatch.setattr(monocular, "MonocularNetwork", Guess)
+    words = refocus("photo.png", "--depth", "network", "--aperture", 8, "--focus-at", "20,30", "--out", "out.png")
+    assert "by the network depth-anything/" in words and "depth 1 to infinity" in words and "8 layers" in words
+    before, after = halves(pixels("photo.png")), halves(pixels("out.png"))
+    assert after[0] > 0.98 * before[0] and after[1] < 0.1 * before[1]
+    refocus("photo.exr", "--depth", "network", "--aperture", 8, "--focus-at", "20,30", "--out", "out.exr")
+    np.testing.assert_allclose(read_image("out.exr").clip(0, 1) ** (1 / 2.2) * 255, pixels("out.png"), atol=2)
+    monkeypatch.setattr(Guess, "gives_depth", True)
+    words = refocus("photo.png", "--depth", "network", "--fstop", 2, "--focal-length", 50, "--out", "out.png")
+    assert "depth 0.1429 to 0.3333" in words and "1 scene unit = 1 m" in words
+
+
+def test_without_transformers_a_network_is_one_line(folder, capfd, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert main(["refocus", "photo.png", "--depth", "network"]) == 2
+    err = capfd.readouterr().err
+    assert "transformers" in err and "pip install 'dofnerf[depth]'" in err and err.count("\n") == 1
 
 
 def test_without_focus_it_is_the_middle(refocus):
@@ -360,6 +395,11 @@ BAD = {
         ["photo.png", "disparity.png", "--depth-kind", "disparity", "--fstop", "2", "--focal-length", "50"],
         ["--fstop", "metres", "--depth-scale"],
     ),
+    "stops": (None, [*GOOD, "--stops", "1"], ["--stops", "--aperture"]),
+    "no depth": (None, ["photo.png"], ["DEPTH", "--depth network"]),
+    "depth twice": (None, [*GOOD, "--depth", "network"], ["DEPTH", "--depth network", "not both"]),
+    "network of a map": (None, [*GOOD, "--model", "x"], ["--model", "--depth network"]),
+    "scale of a network": (None, ["photo.png", "--depth", "network", "--depth-scale", "2"], ["--depth-scale"]),
     "scale 0": (None, [*GOOD, "--depth-scale", "0"], ["--depth-scale"]),
     "scale NaN": (None, [*GOOD, "--depth-scale", "nan"], ["--depth-scale"]),
     "focus twice": (None, [*GOOD, "--focus", "2", "--focus-at", "3,4"], ["--focus", "--focus-at"]),

@@ -315,7 +315,7 @@ def depth_in_words(disparity: float) -> str:
 class BlurFlags:
     """How blur is made."""
 
-    layers: Annotated[int | None, default("8; for refocus 1")] = None
+    layers: Annotated[int | None, default("8")] = None
     """Depth layers of the blur: 1 is the paper's; 4 to 16 are slower, and right where near things overlap far ones."""
     light: Annotated[float | Literal["srgb"] | None, default("the run's; 2.2")] = None
     """Curve between display values and linear light, in which blur adds up: a gamma from 0.2 to 10, or srgb."""

@@ -23,6 +23,7 @@ from dofnerf.files.progress import track
 from dofnerf.optics.lens import Lens
 from dofnerf.studio.flags import (
     FPS,
+    LAYERS,
     LIGHT,
     MOST_FRAMES,
     OPTIONAL,
@@ -33,11 +34,13 @@ from dofnerf.studio.flags import (
     check_within,
     default,
     depth_in_words,
+    given,
     largest_blur,
 )
-from dofnerf.studio.rgbd import DepthConfig, read_rgbd
+from dofnerf.studio.rgbd import RGBD, DepthConfig, estimated_rgbd, read_rgbd
 
 if TYPE_CHECKING:
+    from dofnerf.optics.light import Curve
     from dofnerf.train.scale import PhotoOptics
 
 
@@ -77,7 +80,7 @@ class OutputConfig:
 
 @dataclass(frozen=True)
 class RefocusConfig:
-    """Put a lens in front of a picture with a depth map.
+    """Put a lens in front of a picture with a depth map, or whose depth a network guesses.
 
     The depth map has one value per pixel of the picture: PNG (8 or 16 bits), TIFF, EXR or .npy. Scene units are
     whatever the depth is in; with --fstop, metres.
@@ -85,15 +88,18 @@ class RefocusConfig:
     For example:
       dofnerf refocus photo.jpg depth.png --focus-at 320,200
       dofnerf refocus photo.jpg depth.png --fstop 1.8 --focal-length 50 --focus 2.5 --out sharp-at-2.5m.png
-      dofnerf refocus photo.jpg disparity.npy --depth-kind disparity --aperture 20 --blades 6 --layers 8
+      dofnerf refocus photo.jpg disparity.npy --depth-kind disparity --aperture 20 --blades 6
+      dofnerf refocus photo.jpg --depth network --focus-at 320,200     (needs the extra `depth`)
       dofnerf refocus render.exr depth.exr --focus inf --out far.exr --sweep rack.mp4 --frames 96
     """
 
     image: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="IMAGE")]
     """The picture, sharp all over: PNG, JPEG, TIFF, WebP; EXR or HDR (linear light), or a camera's RAW. 16 bits are
     kept."""
-    depth: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DEPTH")]
-    """Its depth or disparity map, of the same size."""
+    depth: Annotated[
+        tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="DEPTH", help_behavior_hint="(optional)")
+    ] = None
+    """Its depth or disparity map, of the same size; not with --depth network."""
     depth_map: DepthConfig = field(default_factory=DepthConfig)
     lens: LensFlags = field(default_factory=LensFlags)
     blur: RefocusBlur = field(default_factory=RefocusBlur)
@@ -109,15 +115,18 @@ def run(config: RefocusConfig) -> list[Path]:
     config.blur.check()
     if config.lens.fstop is not None and config.lens.focal_length is None:
         raise ValueError("--fstop needs --focal-length here: a picture does not say by which lens it was taken")
-    OutputConfig(out, sweep, config.output.frames, config.output.fps).check([config.image, config.depth])
-    picture = read_rgbd(config.image, config.depth, config.depth_map)
+    OutputConfig(out, sweep, config.output.frames, config.output.fps).check(
+        [config.image, *([] if config.depth is None else [config.depth])]
+    )
+    light = LIGHT if config.blur.light is None else config.blur.light
+    picture = read_picture(config, light)
     focus, where = config.lens.disparity(picture)
     height, width = picture.disparity.shape
     if sweep is not None and sweep.suffix.lower() == ".mp4" and min(height, width) < SMALLEST_MP4:
         raise ValueError(f"--sweep {sweep}: a picture of {width} × {height} pixels is too small for MP4; use .gif")
     if config.lens.fstop is not None and config.lens.unit is None and picture.relative:
         raise ValueError(
-            "--fstop needs depth in metres, and PNG disparity has no unit: add --depth-scale or --unit, or use --aperture"
+            "--fstop needs depth in metres, and this disparity has no unit: add --depth-scale or --unit, or use --aperture"
         )
     far, near = picture.disparity_range()
     focuses = ([focus] if out is not None else []) + ([far, near] if sweep is not None else [])
@@ -125,7 +134,7 @@ def run(config: RefocusConfig) -> list[Path]:
     lenses = [Lens(aperture, focus_disparity=disparity) for disparity in focuses]
     largest = largest_blur(picture, lenses, "--aperture, --fstop, --unit, --focus and --depth-scale")
 
-    layers, shape = config.blur.layers or 1, config.lens.aperture_shape()
+    layers, shape = config.blur.layers or LAYERS, config.lens.aperture_shape()
     farthest, nearest = (depth_in_words(disparity) for disparity in picture.disparity_range(tail=0))
     print(f"picture  {config.image}, {width} × {height}; depth {nearest} to {farthest}")
     words = f"aperture {aperture:.4g} px × scene units (the paper's K = {2 * aperture:.4g}), {why}; {shape.describe()}"
@@ -140,7 +149,7 @@ def run(config: RefocusConfig) -> list[Path]:
     from dofnerf.models import Blur
     from dofnerf.studio.shoot import as_shown, cut_layers, through_lens
 
-    blur = Blur(layers, LIGHT if config.blur.light is None else config.blur.light)
+    blur = Blur(layers, light)
     cut = cut_layers(picture, blur)
 
     def photograph(disparity: float, linear: bool = False) -> np.ndarray:
@@ -159,6 +168,21 @@ def run(config: RefocusConfig) -> list[Path]:
     for path in written:
         print(f"wrote    {path}")
     return written
+
+
+def read_picture(config: RefocusConfig, light: Curve) -> RGBD:
+    """The picture with its depth, from the map or by the network."""
+    depth = config.depth_map
+    if (config.depth is None) is (depth.estimate is None):
+        raise ValueError("give a depth map DEPTH, or --depth network to have depth guessed from the picture (not both)")
+    if config.depth is not None:
+        if depth.model != DepthConfig.model:
+            raise ValueError("--model is for --depth network: a depth map needs none")
+        return read_rgbd(config.image, config.depth, depth)
+    for flag in given(depth, but=("estimate", "model")):
+        raise ValueError(f"{flag} is about a depth map, and --depth network has none: leave it away")
+    print(f"depth    by the network {depth.model}", flush=True)
+    return estimated_rgbd(config.image, depth, light)
 
 
 def in_metres() -> PhotoOptics:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import tyro
 
 import dofnerf.files
 from dofnerf.files import is_linear, read_image, read_map
+
+if TYPE_CHECKING:
+    from dofnerf.optics.light import Curve
 
 BUILT_IN = Path(dofnerf.files.__file__).with_name("demo")
 DepthKind = Literal["depth", "disparity"]
@@ -26,9 +29,12 @@ DEPTH_SCALE = (
 )
 
 
+NETWORK = "depth-anything/Depth-Anything-V2-Small-hf"  # 25 million parameters
+
+
 @dataclass(frozen=True)
 class DepthConfig:
-    """What the numbers in the depth map mean."""
+    """Where depth comes from, and what the numbers in the depth map mean."""
 
     depth_kind: DepthKind = "depth"
     """Whether larger values are farther (depth, along the optical axis) or nearer (disparity = 1 / depth)."""
@@ -37,6 +43,13 @@ class DepthConfig:
     ] = None
     holes: Literal["error", "far"] = "error"
     """Pixels without a depth (zero, negative or NaN): stop with an error, or take them as infinitely far."""
+    estimate: Annotated[
+        Literal["network"] | None, tyro.conf.arg(name="depth", help_behavior_hint="(default: the map DEPTH)")
+    ] = None
+    """Without a depth map: network estimates disparity from the picture alone, by a monocular depth network (extra
+    `depth`: pip install '.[depth]')."""
+    model: str = NETWORK
+    """The network: a name on the Hugging Face hub, fetched once and cached, or a folder with its files."""
 
     def check(self) -> None:
         """Refuse what no file could make right."""
@@ -127,6 +140,29 @@ def read_rgbd(image_path: Path, depth_path: Path, config: DepthConfig) -> RGBD:
         )
     relative = config.depth_kind == "disparity" and integers and config.depth_scale is None
     return RGBD(image, disparity, holes, is_linear(image_path), relative)
+
+
+def estimated_rgbd(image_path: Path, config: DepthConfig, light: Curve) -> RGBD:
+    """A picture with the disparity that a network guesses: 0 (infinitely far) to 1, or 1 / metres by a metric one."""
+    from dofnerf.studio.monocular import MonocularNetwork
+
+    config.check()
+    image, linear = read_image(image_path, orient=True), is_linear(image_path)
+    network = MonocularNetwork(config.model)
+    shown = image
+    if linear:
+        import torch
+
+        from dofnerf.optics import to_display
+
+        shown = to_display(torch.from_numpy(image), light).clamp(0, 1).numpy()
+    disparity = network.disparity(shown).astype(np.float32)
+    if not network.gives_depth:
+        low, high = float(disparity.min()), float(disparity.max())
+        if not high > low:
+            raise ValueError(f"{image_path}: --model {config.model} sees one depth everywhere; give a depth map")
+        disparity = (disparity - low) / (high - low)
+    return RGBD(image, disparity, np.zeros(disparity.shape, bool), linear, relative=not network.gives_depth)
 
 
 def _refuse_holes(path: Path, config: DepthConfig, values: np.ndarray, holes: np.ndarray, wanted: str) -> None:

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from dofnerf import scenes
-from dofnerf.lab.synth import monocular
 from dofnerf.lab.synth.disparity import DisparityConfig, disparities, metric
 from dofnerf.lab.synth.interpolate import interpolate
-from dofnerf.lab.synth.monocular import MonocularNetwork
 from dofnerf.scenes import Points, Scene
+from dofnerf.studio import monocular
+from dofnerf.studio.monocular import MonocularNetwork
 
 
 def pointed(scene: Scene, count: int = 60, wrong: int = 0) -> Scene:
@@ -183,7 +183,7 @@ def test_what_a_network_may_lack(bare: Scene, monkeypatch) -> None:
 
     stand_in = library()
     stand_in.AutoImageProcessor.from_pretrained = missing
-    with pytest.raises(ValueError, match=r"^--model tiny: cannot be loaded \(tiny is not a local folder\)$"):
+    with pytest.raises(ValueError, match=r"^--model tiny: cannot be loaded \(tiny is not a local folder\); [^\n]+$"):
         MonocularNetwork("tiny", stand_in)
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
     with pytest.raises(ValueError, match="pip install 'dofnerf\\[depth\\]'"):

@@ -73,7 +73,7 @@ def disparities(scene: Scene, config: DisparityConfig) -> tuple[Disparities, str
             few = f"sees {counts[i]} sparse points, fewer than {FEWEST_POINTS}"
             raise ValueError(f"{_frame(scene, i)}: {few}; use another --disparity")
         return lambda i: _from_points(scene, i), "sparse points"
-    from dofnerf.lab.synth.monocular import MonocularNetwork
+    from dofnerf.studio.monocular import MonocularNetwork
 
     network = MonocularNetwork(config.model)
     return lambda i: metric(network.disparity(scene.photo(i)), scene, i), f"the network {config.model}"

@@ -28,8 +28,10 @@ class MonocularNetwork:
         try:
             self.processor = library.AutoImageProcessor.from_pretrained(name)
             self.model = library.AutoModelForDepthEstimation.from_pretrained(name).eval()
-        except (OSError, ValueError, ImportError, KeyError) as error:
-            raise ValueError(f"--model {name}: cannot be loaded ({str(error).strip().splitlines()[0]})") from None
+        except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            words = f"--model {name}: cannot be loaded ({first})"
+            raise ValueError(f"{words}; it is fetched once, from the Hugging Face hub, or give a folder") from None
         config = self.model.config
         metric = getattr(config, "depth_estimation_type", None) == "metric"
         self.gives_depth = metric or getattr(config, "model_type", None) in DEPTH_NETWORKS
@@ -67,5 +69,5 @@ def _transformers() -> Any:
         import transformers
     except ImportError:
         words = how_to_install("depth")
-        raise ValueError(f"--disparity network needs transformers, which is not installed: {words}") from None
+        raise ValueError(f"a depth network needs transformers, which is not installed: {words}") from None
     return transformers
