@@ -60,3 +60,47 @@ def test_at_depth_edges(focus):
     assert quality["layered"] >= 32
     assert quality["plain"] < quality["layered"] - 6
     assert quality["guessed"] > quality["plain"] + 3
+
+
+def _shifted(plane, right, up):
+    """The plane as a pixel sees it that lies so many pixels further."""
+    x0, y0 = right * plane.depth / FOCAL_PX, up * plane.depth / FOCAL_PX
+    return Plane(plane.depth, lambda x, y: plane.texture(x + x0, y + y0), lambda x, y: plane.covers(x + x0, y + y0))
+
+
+def _antialiased(planes, lens_radius, focus, points, side=4):
+    """The mean over `side`² places in each pixel; a lens's points are shared out among them."""
+    places = [((i + 0.5) / side - 0.5, (j + 0.5) / side - 0.5) for i in range(side) for j in range(side)]
+    shares = [points[k :: len(places)] if lens_radius > 0 else points for k in range(len(places))]
+    views = [
+        photograph([_shifted(plane, *place) for plane in planes], SIZE, lens_radius, focus, share)
+        for place, share in zip(places, shares, strict=True)
+    ]
+    return np.mean(views, axis=0)
+
+
+@pytest.mark.parametrize(("label", "least"), [(0.5, 38.0), (0.1, 35.5)], ids=["half covered", "touched"])
+def test_thin_stalks_in_focus_before_a_blurred_background(label, least):
+    """Stalks of 2.5 pixels, most of whose pixels are mixed; the depth map has those that are covered by more than
+    `label` as near. With every near pixel opaque it is 37.5 and 33.8 dB."""
+
+    def covers(x, y):
+        column, row = x / 2 * FOCAL_PX, y / 2 * FOCAL_PX
+        return np.abs((column + 3 * np.sin(row / 17) + 0.15 * row + 400) % 13 - 6.5) < 1.25
+
+    def gold(x, y):
+        return np.array([0.8, 0.55, 0.15]) * (0.85 + 0.15 * np.sin(y / 2 * FOCAL_PX / 9))[..., None]
+
+    near, far = Plane(2.0, gold, covers), Plane(6.0, waves(3, 6.0, tint=(0.25, 0.3, 0.5)), everywhere)
+    pinhole, lens_radius = np.zeros((1, 2)), 6 / FOCAL_PX / (1 / 2 - 1 / 6)
+    image = _display(_antialiased([near, far], 0.0, 6.0, pinhole))
+    white = Plane(2.0, lambda x, y: np.ones((*x.shape, 3)), covers)
+    black = Plane(6.0, lambda x, y: np.zeros((*x.shape, 3)), everywhere)
+    cover = _antialiased([white, black], 0.0, 6.0, pinhole)[..., 0]
+    truth = _display(_antialiased([near, far], lens_radius, 2.0, lens_points(256)))
+    cut = split_layers(image, torch.where(torch.tensor(cover > label), 1 / 2.0, 1 / 6.0).float(), 8)
+    radius = coc_radius_from_disparity(cut.disparity, FOCAL_PX * lens_radius, 1 / 2.0)
+    out = scatter_layers(cut.colour, cut.alpha, radius)
+    around = binary_dilation(cover > 0, iterations=7)
+    around[:9] = around[-9:] = around[:, :9] = around[:, -9:] = False
+    assert psnr(out[around], truth[around]) >= least

@@ -23,6 +23,7 @@ from dofnerf.optics.light import Curve, to_display, to_linear
 from dofnerf.optics.scattering import Backend, accumulate, scatter
 from dofnerf.optics.shapes import DISC, Norm, Shape
 
+_CLEAR = 4.0  # squared difference of two colours, in their variances, above which a mix of them is taken apart
 _NOTHING = 1e-6  # coverage below which a pixel of the result is unknown
 
 
@@ -97,24 +98,87 @@ def split_layers(image: Tensor, disparity: Tensor, count: int, reach: int = 24, 
     depths = torch.stack([torch.where(known, values[..., -1], middle[l]) for l, (values, known) in enumerate(grown)])
     depths.scatter_(0, index[None], disparity[None])
 
-    # An antialiased pixel at a silhouette has the depth of the far thing and some of the colour of the near one. Left
-    # alone it would stay behind as a ghost when the near thing blurs away. So it is taken apart, C = a·N + (1 − a)·F,
-    # where F is what the far layer's growth says and N the near neighbour, and a share a of it moves to the near layer.
+    # A pixel at a silhouette mixes near and far, C = a·N + (1 − a)·F, on either side of the edge of the depth map. Left
+    # alone, a far one would stay behind as a ghost when the near thing blurs away, and a near one would carry a rim of the
+    # far thing along: all of a stalk that is no wider than its rims. So it is taken apart. F is what the far layer's
+    # growth says, N the purest colour of the near layer around.
+    layer = torch.arange(count, device=image.device)[:, None, None]
+    front = ((nearest[0] - low) / step).long().clamp(0, count - 1)
+    matte = _Matte(linear, index, silhouette, colour, alpha)
     guessed = torch.stack([known for _, known in grown]).gather(0, index[None])[0] & silhouette
-    far = torch.where(guessed[..., None], colour.gather(0, index[None, ..., None].expand(1, *image.shape))[0], linear)
-    near = linear.reshape(-1, image.shape[-1])[place[0].reshape(-1)].reshape(image.shape)
-    along = near - far
-    share = (((linear - far) * along).sum(-1) / (along * along).sum(-1).clamp(min=1e-4)).clamp(0, 0.95)
+    far = torch.where(guessed[..., None], _take(colour, index), linear)
+    beside = linear.reshape(-1, image.shape[-1])[place[0].reshape(-1)].reshape(image.shape)
+    pure, clear = matte.purest(front, far)
+    share = _share(linear, far, torch.where(clear[..., None], pure, beside)).clamp(max=0.95)
     share = torch.where(share > 0.05, share, 0.0)[..., None]
     near = (far + (linear - far) / share.clamp(min=0.05)).clamp(min=0)
     far = torch.where(share > 0, ((linear - share * near) / (1 - share)).clamp(min=0), linear)
-    colour.scatter_(0, index[None, ..., None].expand(1, *image.shape), far[None])
-    front = ((nearest[0] - low) / step).long().clamp(0, count - 1)
-    moved = (torch.arange(count, device=image.device)[:, None, None] == front) & (share[..., 0] > 0)
+
+    pure, clear = matte.purest(index, matte.behind)
+    farthest = -torch.nn.functional.max_pool2d(-disparity[None], 3, stride=1, padding=1)[0]
+    rim = clear & matte.has_behind & (disparity - farthest > step) & ~silhouette
+    least = ((matte.behind - linear) / matte.behind.clamp(min=1e-6)).amax(-1)  # with less, the near colour is below 0
+    part = torch.maximum(_share(linear, matte.behind, pure), least).clamp(0.05, 1)
+    part = torch.where(rim & (part < 0.95), part, 1.0)
+    own = torch.where((part < 1)[..., None], matte.behind + (linear - matte.behind) / part[..., None], far)
+
+    here = layer == index
+    colour = torch.where(here[..., None], own.clamp(min=0), colour)
+    alpha = torch.where(here, part, alpha)
+    moved = (layer == front) & (share[..., 0] > 0)
     colour = torch.where(moved[..., None], near, colour)
     alpha = torch.where(moved, share[..., 0], alpha)
     depths = torch.where(moved, nearest[0], depths)
     return Layers(to_display(colour, light), alpha, depths)
+
+
+class _Matte:
+    """Colours around each pixel, layer by layer, to take mixed pixels apart. `behind` (H, W, C) is what the layers beyond a
+    pixel's own show there, where `has_behind`; all in linear light."""
+
+    def __init__(self, linear: Tensor, index: Tensor, silhouette: Tensor, colour: Tensor, alpha: Tensor) -> None:
+        self.behind, self.has_behind = torch.zeros_like(linear), torch.zeros_like(silhouette)
+        for l in range(len(colour)):
+            beyond = (alpha[l] > 0) & (l < index)
+            self.behind = torch.where(beyond[..., None], colour[l], self.behind)
+            self.has_behind = self.has_behind | beyond
+        purity = (linear - self.behind).square().sum(-1).square()  # a high power: close to the purest of all
+        purity = torch.where(self.has_behind, purity, 1.0) + 1e-9
+        self.near, self.near_variance = self._around(linear, index, purity, len(colour), 5)
+        plain = (~silhouette).to(linear.dtype)
+        _, self.far_variance = self._around(linear, index, plain, len(colour), 7)
+
+    @staticmethod
+    def _around(linear: Tensor, index: Tensor, weight: Tensor, count: int, size: int) -> tuple[Tensor, Tensor]:
+        """Weighted mean (L, H, W, C) and variance (L, H, W) of each layer's own pixels in a window; infinite for none."""
+        layer = torch.arange(count, device=linear.device)[:, None, None]
+        held = (weight * (layer == index))[:, None]
+        square = linear.square().sum(-1)
+        values = torch.cat([linear.permute(2, 0, 1), square[None], torch.ones_like(square)[None]])
+        sums = torch.nn.functional.avg_pool2d(held * values, size, stride=1, padding=size // 2)
+        known = sums[:, -1] > 1e-12
+        mean = sums[:, :-2] / sums[:, -1:].clamp(min=1e-12)
+        variance = sums[:, -2] / sums[:, -1].clamp(min=1e-12) - mean.square().sum(1)
+        return mean.permute(0, 2, 3, 1), torch.where(known, variance.clamp(min=0), torch.inf)
+
+    def purest(self, index: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:
+        """The purest colour (H, W, C) of the layers of `index` around, and whether it differs clearly from `far`, by more
+        than either varies."""
+        near, variance = _take(self.near, index), self.near_variance.gather(0, index[None])[0]
+        layer = torch.arange(len(self.near), device=index.device)[:, None, None]
+        beyond = torch.where((layer < index) & self.far_variance.isfinite(), self.far_variance, 0.0).amax(0)
+        return near, (near - far).square().sum(-1) > _CLEAR * (variance + beyond)
+
+
+def _take(layers: Tensor, index: Tensor) -> Tensor:
+    """(L, H, W, C) at the layers (H, W) → (H, W, C)."""
+    return layers.gather(0, index[None, ..., None].expand(1, *layers.shape[1:]))[0]
+
+
+def _share(linear: Tensor, far: Tensor, near: Tensor) -> Tensor:
+    """How much of each colour is near, where it is a mix of `near` and `far` (H, W, C): (H, W), 0 … 1."""
+    along = near - far
+    return (((linear - far) * along).sum(-1) / (along * along).sum(-1).clamp(min=1e-4)).clamp(0, 1)
 
 
 def _continue(picture: Tensor, known: Tensor, allowed: Tensor, reach: int) -> tuple[Tensor, Tensor]:
