@@ -9,6 +9,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "dofnerf"
 BENCHMARKS = sorted((Path(__file__).parents[1] / "benchmarks").glob("*.py"))
 ORDER = [
+    "process",
     "plugins",
     "camera",
     "files",
@@ -26,6 +27,7 @@ MAY_IMPORT = {part: set(ORDER[:i]) for i, part in enumerate(ORDER)} | {
     "optics": set(),
     "camera": set(),
     "plugins": set(),
+    "process": set(),
 }
 
 

@@ -2,6 +2,19 @@
 
 import sys
 
-from dofnerf.cli import main
+from dofnerf.process import start
 
-sys.exit(main())
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; nothing else is imported before signals are taken care of."""
+
+    def command(given: list[str]) -> int:
+        from dofnerf.cli import main as run
+
+        return run(given)
+
+    return start(command, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

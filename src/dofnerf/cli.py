@@ -14,12 +14,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, NoReturn
 
 import tyro
 
 from dofnerf import __version__
 from dofnerf.plugins import load_plugins
+from dofnerf.process import Failed, interrupted_words
 from dofnerf.short_help import short_help
 
 ABOUT = """Blurred photos in; a sharp 3D scene, every photo's lens, and a virtual lens out.
@@ -33,17 +36,19 @@ Start with the first, then take photos or a picture of your own:
   dofnerf refocus photo.jpg depth.png --focus-at 320,200
 
 Each VERB explains its flags, with units and examples: dofnerf VERB --help"""
+_SCENE, _PHOTOS, _RUN = "scene", "folder or video", "run or .ply file"
 FLAGS = (tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone)
 
 
 @dataclass(frozen=True)
 class Verb:
     """`module` holds the dataclass `config`, or a function of that name that makes one for the arguments, and the
-    function `run(config)`."""
+    function `run(config)`. `takes` is what the first argument names, if that must exist."""
 
     about: str
     module: str
     config: str
+    takes: str = ""
 
     def load(self, arguments: Sequence[str] = ()) -> tuple[type, Callable[[Any], Any]]:
         """The config's class and the function that takes one."""
@@ -55,14 +60,22 @@ class Verb:
 VERBS = {
     "refocus": Verb("Put a lens in front of a picture with a depth map.", "dofnerf.studio.refocus", "RefocusConfig"),
     "demo": Verb("See it work on the scene in the package, in minutes.", "dofnerf.studio.demo", "DemoConfig"),
-    "info": Verb("Say what a scene is; on request, draw it on one sheet.", "dofnerf.studio.info", "InfoConfig"),
-    "run": Verb("Photos in; scene, lens, report and page out.", "dofnerf.studio.run", "RunConfig"),
-    "capture": Verb("A folder of photos in, a scene with poses out.", "dofnerf.capture.pipeline", "CaptureConfig"),
-    "train": Verb("Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "command_for"),
-    "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig"),
-    "view": Verb("A run in the browser: orbit, click to focus, turn the lens.", "dofnerf.studio.view", "ViewConfig"),
-    "export": Verb("A page to refocus, layers, points or cameras of a run.", "dofnerf.studio.export", "export_config"),
-    "eval": Verb("Say how good a run is: PSNR, SSIM, LPIPS, the lens.", "dofnerf.evaluate.eval", "EvalConfig"),
+    "info": Verb("Say what a scene is; on request, draw it on one sheet.", "dofnerf.studio.info", "InfoConfig", _SCENE),
+    "run": Verb("Photos in; scene, lens, report and page out.", "dofnerf.studio.run", "RunConfig", _PHOTOS),
+    "capture": Verb(
+        "A folder of photos in, a scene with poses out.", "dofnerf.capture.pipeline", "CaptureConfig", _PHOTOS
+    ),
+    "train": Verb(
+        "Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "command_for", _SCENE
+    ),
+    "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig", _RUN),
+    "view": Verb(
+        "A run in the browser: orbit, click to focus, turn the lens.", "dofnerf.studio.view", "ViewConfig", _RUN
+    ),
+    "export": Verb(
+        "A page to refocus, layers, points or cameras of a run.", "dofnerf.studio.export", "export_config", _RUN
+    ),
+    "eval": Verb("Say how good a run is: PSNR, SSIM, LPIPS, the lens.", "dofnerf.evaluate.eval", "EvalConfig", "run"),
     "bench": Verb("Run one of the paper's experiments.", "dofnerf.lab.bench.run", "BenchConfig"),
     "report": Verb("Make a page about a run or an experiment.", "dofnerf.lab.report", "ReportConfig"),
     "synth lens": Verb(
@@ -77,8 +90,8 @@ VERBS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; returns the exit code: 0, 2 for a mistake of the user's, 130 when interrupted, 141 when nobody
-    reads on."""
+    """Run one verb; returns the exit code: 0, 1 if the result is of no use, 2 for a mistake of the user's, 130 when
+    interrupted, 141 when nobody reads on."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if arguments[:1] == ["--version"]:
@@ -97,10 +110,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"dofnerf: error: {_one_line(error)}", file=sys.stderr)
         return 2
+    except Failed as error:
+        print(f"dofnerf: {_one_line(error)}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         if os.environ.get("DOFNERF_DEBUG") == "1":
             raise
-        print("dofnerf: interrupted", file=sys.stderr)
+        print(f"dofnerf: {interrupted_words()}", file=sys.stderr)
         return 130
     return 0
 
@@ -111,6 +127,7 @@ def parse(arguments: list[str]) -> tuple[Any, Callable[[Any], Any]]:
         name = " ".join(arguments[:words])
         if len(arguments) >= words and name in VERBS:
             flags = arguments[words:]
+            _refuse_early(name, flags)
             config, run = VERBS[name].load(flags)
             if {"-h", "--help"} & set(flags) and "--help-all" not in flags and hasattr(config, "EVERYDAY"):
                 print(short_help(name, config))
@@ -127,6 +144,25 @@ def parse(arguments: list[str]) -> tuple[Any, Callable[[Any], Any]]:
         args=(arguments[1:] if members else arguments) or ["--help"],
     )
     raise AssertionError("tyro exits when it has no verb")
+
+
+def _refuse_early(name: str, flags: list[str]) -> None:
+    """Refuse what needs no more than a look at the disk, before anything large is imported."""
+    takes = VERBS[name].takes
+    if not takes or not flags or flags[0].startswith("-") or {"-h", "--help", "--help-all"} & set(flags):
+        return
+    path = Path(flags[0])
+    packaged = flags[0] == "demo" and takes in (_SCENE, _PHOTOS)
+    if not packaged and not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such {takes}")
+    if name == "train":
+        out = next((Path(value) for flag, value in pairwise(flags) if flag == "--out"), None)
+        if out is not None and (out / "checkpoint.safetensors").exists() and "--resume" not in flags:
+            raise ValueError(f"{out}: there is a run already; go on with it by --resume, or give another folder")
+        if not packaged and not any(flag.partition("=")[0] == "--format" for flag in flags):
+            from dofnerf import scenes
+
+            scenes.detect(path)
 
 
 def _stub(about: str) -> Callable[[], NoReturn]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dofnerf.files.guard import read_json_value
+from dofnerf.process import is_empty
 
 
 @contextlib.contextmanager
@@ -114,7 +115,7 @@ def claim(out: Path, record: str, source: Path | None, made_by: str, settings: d
             differing = [key for key in content["settings"] if theirs.get(key) != content["settings"][key]] or ["maker"]
             other = ", ".join(differing)
             raise ValueError(f"--out {out}: holds a scene made with another {other}; choose another folder")
-    elif out.is_dir() and any(out.iterdir()):
+    elif out.is_dir() and not is_empty(out):
         raise ValueError(f"--out {out}: not empty and not begun by {made_by}; choose another folder")
     else:
         write_json(path, content)

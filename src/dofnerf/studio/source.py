@@ -90,7 +90,11 @@ def open_file(path: Path, flags: SplatFileFlags, device: str) -> Source:
     arrays = splats.means, splats.log_scales, splats.rotations, splats.opacities, splats.harmonics
     gaussians = Gaussians(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
     drawing = read_drawing(path) or Drawing("display", (0.0, 0.0, 0.0), _UP)
-    style = Style(light=LIGHT if (flags.blend or drawing.blend) == "light" else 1.0, antialiased=flags.antialiased)
+    around = np.abs(splats.means - np.median(splats.means, axis=0)).max(axis=1) if len(splats) else np.ones(1)
+    extent = float(np.median(around)) or 1.0
+    near = Style.near * min(1.0, extent)  # of a tiny scene, nearer
+    light = LIGHT if (flags.blend or drawing.blend) == "light" else 1.0
+    style = Style(light=light, antialiased=flags.antialiased, near=near)
     behind = drawing.background if flags.background is None else vector("--background", flags.background)
     model = SplatModel(gaussians, style, torch.tensor(behind, dtype=torch.float32)).to(device)
     words = f"{path}, {len(splats):,} splats, harmonics of degree {splats.degree}"

@@ -35,6 +35,7 @@ previews/               photo | rendered as shot, through the photo's lens | sha
 log.txt                 step, stage, seconds, PSNR of the batch, rays a second, the range of the lenses
 tensorboard/            with --tensorboard: the same as curves
 """
+_LONG = 5.0  # seconds of work that are worth a checkpoint before a search for the lens
 _EVERY = 10  # steps between updates of the bar and of curves, which cost a little
 
 
@@ -59,6 +60,7 @@ class Recorder(NullRecorder):
         self.folder, self.config, self.bar, self.data = folder, config, bar, data
         self._curves: Any = None
         self._packed = b""
+        self.kept_step: int | None = None
         self._kept = self._shown = time.monotonic()
         self._error, self._rays, self._since = 0.0, 0, time.monotonic()
         if folder is not None:
@@ -83,8 +85,8 @@ class Recorder(NullRecorder):
             step = learner.progress.step
             self._curves = writer_class()(str(self.folder / CURVES), purge_step=step + 1 if step else None)
 
-    def is_due(self) -> bool:
-        return time.monotonic() - self._kept > 60 * self.config.checkpoint_minutes
+    def is_due(self, soon: bool = False) -> bool:
+        return time.monotonic() - self._kept > (_LONG if soon else 60 * self.config.checkpoint_minutes)
 
     def keep(self, learner: Learner) -> None:
         packed = checkpoint.pack(learner)
@@ -94,6 +96,7 @@ class Recorder(NullRecorder):
             checkpoint.write(self.folder / checkpoint.FILE, packed)
             Run(learner).write_photos(self.folder / LENS)
         self._kept = time.monotonic()
+        self.kept_step = learner.progress.step
 
     def last(self) -> bytes:
         return self._packed if self.folder is None else (self.folder / checkpoint.FILE).read_bytes()

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import torch
 
+from dofnerf import process
 from dofnerf.models import NotFinite, Outcome, Steps, method
 from dofnerf.models.base import BLURS
 from dofnerf.models.data import TrainingData
@@ -24,6 +25,8 @@ from dofnerf.train import checkpoint
 from dofnerf.train.in_focus import in_focus_mask
 from dofnerf.train.learner import Learner, Progress
 from dofnerf.train.lens_search import LensSearch, small_views
+
+_WRITING = 20.0  # seconds that a checkpoint, or the step of another process, may take after Ctrl-C
 
 
 class Diverged(ValueError):
@@ -34,8 +37,8 @@ class NullRecorder:
     """What the loop tells of a run, and asks of who records it. This one records nothing: for all processes but the
     first."""
 
-    def is_due(self) -> bool:
-        """Whether it is time for a checkpoint."""
+    def is_due(self, soon: bool = False) -> bool:
+        """Whether it is time for a checkpoint; `soon`: before something long."""
         return False
 
     def keep(self, learner: Learner) -> None:
@@ -61,6 +64,8 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
         recorder.keep(learner)
     with _interruptible(at_once=workers.count == 1) as interrupted:
         while learner.progress.step < total:
+            if learner.progress.step in searches(learner) and recorder.is_due(soon=True):
+                recorder.keep(learner)  # a search is long, and Ctrl-C does not wait for its end
             try:
                 outcome = one_step(learner, steps)
                 learner.progress.seconds = before + time.monotonic() - begun
@@ -76,7 +81,8 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
                 steps = steps_of(learner, data, workers)
                 continue
             if finished or stop or due:
-                recorder.keep(learner)
+                with process.patient(_WRITING):
+                    recorder.keep(learner)
             if stop:
                 raise KeyboardInterrupt
     return learner
@@ -156,20 +162,23 @@ def _recover(learner: Learner, recorder: NullRecorder, reason: str, workers: Wor
 
 @contextlib.contextmanager
 def _interruptible(at_once: bool = True) -> Iterator[threading.Event]:
-    """Set when somebody pressed Ctrl-C; a second time it interrupts at once (unless others would be left waiting)."""
+    """Set by Ctrl-C or SIGTERM; a second time it interrupts at once (unless others would be left waiting)."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield event
         return
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def note(number: int, frame: object) -> None:
         if event.is_set() and at_once:
             raise KeyboardInterrupt
         event.set()
 
-    signal.signal(signal.SIGINT, note)
+    for number in before:
+        signal.signal(number, note)
     try:
-        yield event
+        with process.patient(0.0 if at_once else _WRITING):
+            yield event
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

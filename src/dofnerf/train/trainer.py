@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -11,11 +13,13 @@ from typing import Literal
 import torch
 
 from dofnerf.files.guard import read_bytes
+from dofnerf.files.outputs import check_folder
 from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import method
-from dofnerf.models.data import Setting, training_data
+from dofnerf.models.data import Setting, TrainingData, training_data
 from dofnerf.models.splat.start.depth_range import measured_range
 from dofnerf.models.workers import gathered, several
+from dofnerf.process import Failed, is_empty, keeps, locked
 from dofnerf.scenes import Scene
 from dofnerf.train import checkpoint
 from dofnerf.train.config import TrainConfig
@@ -29,6 +33,7 @@ from dofnerf.train.run import Run
 
 Device = Literal["auto", "cpu", "cuda"]
 _LATER = ("positions", "exposures", "brackets", "focal_mm", "metres")  # that older runs do not have
+_VIEWS, _LOOK, _EMPTY = 4, 64, 0.01  # views, pixels across, and the mean alpha below which a view shows nothing
 
 
 def start(
@@ -51,7 +56,7 @@ def start(
     folder = None if out is None else Path(out)
     if keep.tensorboard:
         writer_class()  # better now than after the photos are loaded
-    with gathered(place) as workers:
+    with gathered(place) as workers, _alone(folder if workers.first else None):
         if workers.count > 1 and not method(config.field).divides:
             raise ValueError(f"the field {config.field!r} trains in one process; start it without torchrun")
         if not workers.first:
@@ -59,23 +64,60 @@ def start(
             learner = checkpoint.unpack(workers.tell(b""), place)
             return Run(learn(learner, data, NullRecorder(), workers), folder)
         kept, said = _kept(place, folder, resume), []
-        if scene.range_from == "cameras":
-            scene, words = _with_range(scene, kept)
-            said.append(words)
-        setting = Setting.of(scene, config.lens.share_aperture)
-        if kept is not None:
-            config = _like_before(kept, config)
-            _must_match(kept, setting, config, folder)
-        data = training_data(scene, config.photos, place)
-        learner = kept or Learner.begin(config, setting, scene, data, place)
-        if workers.count > 1:
-            workers.tell(checkpoint.pack(learner))
-        with Bar("start", config.method.total, quiet=quiet) as bar:
+        total, was = config.method.total, None if kept is None else kept.progress.step
+        with Bar("photos", total, quiet=quiet) as bar, keeps(lambda: _kept_words(folder, was, total)):
+            if scene.range_from == "cameras":
+                scene, words = _with_range(scene, kept)
+                said.append(words)
+            setting = Setting.of(scene, config.lens.share_aperture)
+            if kept is not None:
+                config = _like_before(kept, config)
+                _must_match(kept, setting, config, folder)
+            data = training_data(scene, config.photos, place)
+            bar.update(was or 0, label="start")
+            learner = kept or Learner.begin(config, setting, scene, data, place)
+            if workers.count > 1:
+                workers.tell(checkpoint.pack(learner))
             recorder = Recorder(folder, keep, bar, data)
+            recorder.kept_step = was
             recorder.describe(learner, scene)
             for words in () if kept else (*said, *learner.model.notes):
                 recorder.say(words)
-            return Run(learn(learner, data, recorder, workers), folder)
+            with keeps(lambda: _kept_words(folder, recorder.kept_step, total)):
+                run = Run(learn(learner, data, recorder, workers), folder)
+            _expect_something(run, data)
+            return run
+
+
+@contextlib.contextmanager
+def _alone(folder: Path | None) -> Iterator[None]:
+    """Hold the lock of a run's folder, if there is one."""
+    if folder is None:
+        yield
+        return
+    check_folder("--out", folder)
+    with locked(folder):
+        yield
+
+
+def _kept_words(folder: Path | None, step: int | None, total: int) -> str:
+    return "" if folder is None or step is None else f"{folder}, step {step} of {total}"
+
+
+@torch.no_grad()
+def _expect_something(run: Run, data: TrainingData) -> None:
+    """Failed if the training photos' own views are empty, or black where the photos are not."""
+    every = max(1, len(data.cameras) // _VIEWS)
+    for camera, photo in list(zip(data.cameras, data.photos, strict=True))[::every]:
+        width = min(camera.width, _LOOK)
+        view = run.model.view(camera.resized(width, max(1, round(camera.height * width / camera.width))))
+        if float(view.alpha.mean()) > _EMPTY and float(view.image.max()) >= _EMPTY * float(photo.max()):
+            return
+    near, far = (1 / disparity if disparity else math.inf for disparity in reversed(run.setting.disparities))
+    raise Failed(
+        f"{run.folder or run.setting.scene}: the trained run shows nothing in the views of its own photos; the scene's "
+        f"depth range is {near:.4g} to {far:.4g}: check it, the poses and the photos"
+    )
 
 
 def choose_device(name: str) -> torch.device:
@@ -102,7 +144,7 @@ def _kept(device: torch.device, folder: Path | None, resume: bool) -> Learner | 
     """The folder's learner, if there is one to go on with; None for a new run."""
     file = None if folder is None else folder / checkpoint.FILE
     if file is None or not file.exists():
-        if folder is not None and folder.is_dir() and any(folder.iterdir()) and not resume:
+        if folder is not None and folder.is_dir() and not is_empty(folder) and not resume:
             raise ValueError(f"{folder}: there is something else in this folder; give a run one of its own")
         return None
     if not resume:

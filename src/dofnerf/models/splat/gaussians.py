@@ -43,8 +43,9 @@ class Style:
     `light` is the curve of their colours: they are blended in linear light, so a blurred edge mixes as light does, and
     the sharp picture is the limit of the blurred one. 1 blends display values, as do the tools behind most .ply files.
     The low-pass filter enlarges small Gaussians; `antialiased` reduces their opacity accordingly, so that they look the
-    same from any distance. Off is the original method, which .ply files expect by default. Nothing nearer than `near`
-    is drawn. Harmonics of a degree above `degree` are ignored.
+    same from any distance. Off is the original method, which .ply files expect by default. Nothing nearer than `near`,
+    in scene units, is drawn; a trained scene takes this share of its own least depth. Harmonics of a degree above
+    `degree` are ignored.
     """
 
     light: Curve = 2.2

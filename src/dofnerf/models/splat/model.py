@@ -81,7 +81,7 @@ class SplatModel(Model):
         seen = sharp.disparity[sharp.alpha > _SEEN]
         low, high = (float(seen.min()), float(seen.max())) if len(seen) else (0.0, 1.0)
         step = max((high - low) / count, 1e-12)
-        bins = ((1 / projected.depth.clamp(min=1e-6) - low) / step).floor().clamp(0, count - 1)
+        bins = ((1 / projected.depth.clamp(min=self.style.near) - low) / step).floor().clamp(0, count - 1)
         parts = (projected._replace(reach=torch.where(bins == index, projected.reach, 0.0)) for index in range(count))
         drawn = [rasterise(part, camera.width, camera.height) for part in parts]
         alpha = torch.stack([part.alpha for part in drawn])
@@ -134,13 +134,16 @@ class SplatModel(Model):
         less where it is out of focus; and how many pixels it covers."""
         aperture, focus = (0.0, 0.0) if lens is None else (lens.aperture, lens.focus_disparity)
         projected = project(self.gaussians, camera, aperture, focus, style=self.style)
-        radius = 0.0 if lens is None else lens.coc_radius_from_disparity(1 / projected.depth.clamp(min=1e-6))
+        radius = 0.0 if lens is None else lens.coc_radius_from_disparity(1 / projected.depth.clamp(min=self.style.near))
         share = attribute(projected, torch.stack([error, torch.ones_like(error)], dim=-1))
         return torch.stack([share[:, 0] / (1 + torch.as_tensor(radius).square()), share[:, 1]], dim=-1)
 
 
-def begin_splats(points: Tensor, colours: Tensor, sizes: Tensor, degree: int, light: Curve) -> SplatModel:
-    """Round Gaussians at `points` (N, 3) of `colours` (N, 3) and `sizes` (N,), before their mean colour."""
+def begin_splats(
+    points: Tensor, colours: Tensor, sizes: Tensor, degree: int, light: Curve, nearest: float = 1.0
+) -> SplatModel:
+    """Round Gaussians at `points` (N, 3) of `colours` (N, 3) and `sizes` (N,), before their mean colour. `nearest` is
+    the least depth of the scene, of which the near plane is a share."""
     count = len(points)
     harmonics = torch.zeros(count, (degree + 1) ** 2, 3)
     harmonics[:, 0] = from_colour(colours)
@@ -151,4 +154,4 @@ def begin_splats(points: Tensor, colours: Tensor, sizes: Tensor, degree: int, li
         torch.full((count,), math.log(_OPACITY / (1 - _OPACITY))),
         harmonics,
     )
-    return SplatModel(gaussians, Style(light=light), colours.mean(0))
+    return SplatModel(gaussians, Style(light=light, near=Style.near * nearest), colours.mean(0))

@@ -109,14 +109,14 @@ class SplatMethod(Method):
     def begin(self, config: RunConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:
         start = starting_points(scene, config.method.count(data.size), config.seed)
         points, colours, sizes = (torch.from_numpy(part) for part in (start.points, start.colours, start.sizes))
-        model = begin_splats(points, colours, sizes, config.method.degree, config.light)
+        model = begin_splats(points, colours, sizes, config.method.degree, config.light, _nearest(setting))
         model.notes = (start.how,)
         return model
 
     def like(self, config: RunConfig, setting: Setting, shapes: Mapping[str, torch.Size]) -> Model:
         count = shapes["means"][0]
         places = torch.zeros(count, 3)
-        return begin_splats(places, places, torch.ones(count), config.method.degree, config.light)
+        return begin_splats(places, places, torch.ones(count), config.method.degree, config.light, _nearest(setting))
 
     def memory(self, model: SplatModel, photos: int) -> dict[str, Tensor]:
         """`order` of the photos of a round; each Gaussian's share of the `error` and its `coverage` in pixels."""
@@ -143,6 +143,13 @@ class SplatMethod(Method):
             for name, rate in rates.items()
         ]
         return [places, *others]
+
+
+def _nearest(setting: Setting) -> float:
+    """The least depth of a scene, in its units."""
+    if not setting.disparities[1] > 0:
+        raise ValueError(f"setting: a disparity of {setting.disparities[1]:g} at the near end")
+    return 1 / setting.disparities[1]
 
 
 def methods() -> list[Method]:

@@ -143,4 +143,5 @@ def point_sizes(points: np.ndarray, cameras: tuple[Camera, ...]) -> np.ndarray:
         sizes[:] = distances[:, 1:].mean(axis=1)  # the first is the point itself
     seen = np.isfinite(pixel)
     sizes[seen] = np.clip(sizes[seen], 0.1 * pixel[seen], _LARGEST * pixel[seen])
-    return np.maximum(sizes, np.float32(1e-9))
+    extent = float(np.ptp(points, axis=0).max()) if len(points) else 0.0
+    return np.maximum(sizes, np.float32(1e-9 * (extent or 1.0)))
