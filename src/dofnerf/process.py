@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import os
 import shlex
 import signal
@@ -24,8 +25,9 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
+T = TypeVar("T")
 LOCK = ".lock"
 PATIENCE = {int(signal.SIGINT): 1.5, int(signal.SIGTERM): 8.0}  # seconds for the main thread to stop by itself
 _RESUMES = {"train": "--resume"}  # the flag by which a verb goes on; others go on by the same command
@@ -254,6 +256,8 @@ def locked(folder: Path) -> Iterator[None]:
     The lock is the operating system's, and ends with the process. Where there is none (no fcntl, some network
     drives) it is not held.
     """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out {folder}: is a file, not a folder")
     made = [one for one in (folder, *folder.absolute().parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / LOCK
@@ -269,6 +273,17 @@ def locked(folder: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):  # not empty, then
             for one in made:
                 one.rmdir()
+
+
+def alone(function: Callable[[Any], T]) -> Callable[[Any], T]:
+    """For a function of a config: hold the lock of the folder `config.out`."""
+
+    @functools.wraps(function)
+    def holding(config: Any) -> T:
+        with locked(config.out):
+            return function(config)
+
+    return holding
 
 
 def _locked_file(folder: Path, path: Path) -> int | None:

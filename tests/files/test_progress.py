@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+import threading
 
 import pytest
 from rich.console import Console
@@ -43,8 +45,42 @@ def test_without_a_terminal_a_long_task_says_now_and_then_how_far_it_is(capsys, 
             now[0] += 2
             bar.advance(message=f"step {i + 1}")
     assert lines_of(capsys.readouterr().err) == [
-        "dofnerf: train 31% step 31", "dofnerf: train 62% step 62", "dofnerf: train 93% step 93",
+        f"dofnerf: train {done}% step {done} {words} left"
+        for done, words in (
+            (13, "3 min"), (26, "2 min"), (39, "2 min"), (52, "2 min"), (65, "70 s"), (78, "44 s"), (91, "18 s"),
+        )
     ]  # fmt: skip
+
+
+def test_without_a_terminal_silence_is_broken_although_nothing_moves_on(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    said = threading.Event()
+    write = Progress._write
+    monkeypatch.setattr(Progress, "_write", lambda self, line: (write(self, line), said.set()))
+    with Progress("start", 100):
+        assert said.wait(30)
+    assert "dofnerf: start" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("total", [1240, 1240.0])
+def test_80_columns_have_room_for_percentage_and_time_left(monkeypatch, total):
+    screen = io.StringIO()
+    monkeypatch.setattr("rich.console.Console", lambda **_: Console(file=screen, force_terminal=True, width=80))
+    now = [0.0]
+    with Progress("pinhole", total) as bar:
+        bar._bars.get_time = lambda: now[0]
+        for step in range(0, 640, 20):
+            now[0] += 10
+            bar.update(
+                step,
+                "PSNR 23.45  1,234,567 rays/s  aperture 0.01234 to 5.678  focus 1.234 to 8.901",
+                label="sub-apertures",
+            )
+        screen.truncate(0)
+        bar._bars.refresh()
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+    assert " 50%" in shown and "05:10" in shown and "PSNR" in shown
+    assert all(len(line) <= 80 for line in re.split(r"[\r\n]", shown))
 
 
 def test_on_a_terminal_a_bar_is_drawn_and_lines_stay_above_it(monkeypatch):

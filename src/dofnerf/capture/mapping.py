@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from dofnerf import process
 from dofnerf.capture.photos import Photo
 from dofnerf.files import write_json
 from dofnerf.files.guard import first_line, read_json
@@ -261,17 +262,13 @@ def run_child(task: Path, log: Path, report: Report) -> None:
             [sys.executable, str(CHILD), str(task)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=printed, text=True, encoding="utf-8", env=environment,
         )  # fmt: skip
-        try:
+        with process.child(child):
             assert child.stdout is not None
             for line in child.stdout:
                 with contextlib.suppress(ValueError, KeyError, TypeError):
                     message = json.loads(line)
                     report(message["step"], message["done"], message["total"])
             code = child.wait()
-        finally:
-            if child.poll() is None:
-                child.kill()
-                child.wait()
     if code != 0:
         raise ValueError(f"{_complaint(log, start, code)}; the log is {log}")
 

@@ -38,6 +38,7 @@ from dofnerf.files.guard import read_json, read_json_value
 from dofnerf.files.outputs import check_folder, claim, record_of
 from dofnerf.files.ply import write_ply
 from dofnerf.files.progress import Progress
+from dofnerf.process import keeps, locked
 from dofnerf.scenes import Scene, load, write_transforms
 from dofnerf.scenes.export import IMAGES, POINTS
 
@@ -128,19 +129,25 @@ def make_scene(
     photos: Path | str, out: Path | str, options: CaptureOptions | None = None, progress: Progress | None = None
 ) -> Scene:
     """Make a scene in the folder `out` from a folder of photos or a video; returns it as loaded from there."""
+    source, out, options = Path(photos), Path(out), options or CaptureOptions()
+    options.check()
+    listing = list_files(source)
+    check_folder("--out", out)
+
+    def kept() -> str:
+        return f"{out}, what is in it so far" if (Path(out) / RECORD).exists() else ""
+
     try:
-        return _capture(Path(photos), Path(out), options or CaptureOptions(), progress or Progress(quiet=True))
+        with locked(out), keeps(kept):
+            return _capture(source, listing, out, options, progress or Progress(quiet=True))
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise OSError(f"{out}: {FULL}") from None
         raise
 
 
-def _capture(source: Path, out: Path, options: CaptureOptions, progress: Progress) -> Scene:
-    options.check()
+def _capture(source: Path, listing: Listing, out: Path, options: CaptureOptions, progress: Progress) -> Scene:
     scale = None if options.scale_by is None else ScaleBy.parse(options.scale_by)
-    listing = list_files(source)
-    check_folder("--out", out)
     if scale is not None and not listing.videos:
         scale.find([path.name for path in listing.photos])
     # What the work depends on: the other options only change the last step, or the number of attempts.

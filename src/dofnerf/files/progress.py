@@ -13,12 +13,20 @@ While a bar is drawn, `print` writes above it.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
-LINE_SECONDS = 60.0  # between two lines, where there is no terminal
+LINE_SECONDS = 25.0  # between two lines, where there is no terminal: also while nothing moves on
+
+
+def in_words(seconds: float) -> str:
+    """A duration: 12 s, 5 min, 2.3 h."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
 class Progress:
@@ -37,14 +45,26 @@ class Progress:
         self.console = Console(stderr=True)
         self.quiet, self.keep = quiet, keep
         self.live = self.console.is_terminal and not quiet
-        message = TextColumn("{task.fields[message]}", table_column=Column(no_wrap=True, overflow="ellipsis"))
-        columns = TextColumn("{task.description:<9}"), BarColumn(20), TextColumn("{task.fields[count]}")
+        # In a narrow terminal the message is cut first, then the bar; never the percentage or the time left.
+        message = TextColumn("{task.fields[message]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
+        fixed = {"no_wrap": True, "overflow": "ignore"}
+        name, count, share = (
+            TextColumn(text, table_column=Column(**fixed, min_width=least))  # type: ignore[arg-type]
+            for text, least in (
+                ("{task.description:<9.24}", 9),
+                ("{task.fields[count]}", 1),
+                ("{task.fields[share]}", 4),
+            )
+        )
+        left = TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=5))
+        columns = name, BarColumn(20 if self.console.width >= 100 else 8), share, left, count
         self._bars = Bars(
-            *columns, TimeRemainingColumn(), message, console=self.console, transient=not keep, disable=not self.live
+            *columns, message, console=self.console, transient=not keep, disable=not self.live, expand=True
         )
         self.label, self.total, self.done, self.message = label, total, 0.0, ""
-        self._task = self._bars.add_task(label, total=total, count="", message="", visible=bool(label))
+        self._task = self._bars.add_task(label, total=total, count="", share="", message="", visible=bool(label))
         self._line, self._last_line = "", time.monotonic()
+        self._begun, self._from, self._over = time.monotonic(), 0.0, threading.Event()
 
     def advance(self, amount: float = 1, message: str | None = None) -> None:
         """Move on by `amount`; `message` stands behind the bar until the next one."""
@@ -57,20 +77,36 @@ class Progress:
         if label is not None and label != self.label:
             if self.keep:
                 self._finish()
-                self._task = self._bars.add_task(label, total=total, count="", message="")
+                self._task = self._bars.add_task(label, total=total, count="", share="", message="")
+            self._begun, self._from = time.monotonic(), done
             self.label = label
         self.done = done
         self.total = self.total if total is None else total
         self.message = self.message if message is None else message
         whole = isinstance(self.total, int)
-        count = f"{done:.0f}/{self.total}" if whole else f"{done / max(self.total, 1e-9):4.0%}"
+        share = f"{done / max(self.total, 1e-9):4.0%}"
+        count = f"{done:.0f}/{self.total}" if whole else ""
         self._bars.update(
-            self._task, completed=done, total=self.total, description=self.label, count=count, message=self.message,
-            visible=True,
+            self._task, completed=done, total=self.total, description=self.label, count=count, share=share,
+            message=self.message, visible=True,
         )  # fmt: skip
-        self._line = f"{self.label:<9} {count.replace('/', ' of ').strip()}  {self.message}".rstrip()
-        if not (self.live or self.quiet) and time.monotonic() - self._last_line > LINE_SECONDS:
-            self._write(self._line)
+        shown = count.replace("/", " of ") if whole else share.strip()
+        self._line = f"{self.label:<9} {shown}  {self.message}".rstrip()
+        self._tell_now_and_then()
+
+    def _tell_now_and_then(self) -> None:
+        """Without a terminal: a line if the last one is long ago."""
+        now = time.monotonic()
+        if self.live or self.quiet or now - self._last_line <= LINE_SECONDS:
+            return
+        line = self._line or f"{self.label:<9}"
+        spent, moved = now - self._begun, self.done - self._from
+        left = spent * (self.total - self.done) / moved if moved > 0 else 0.0
+        self._write(f"{line}  {in_words(left)} left" if left > 0 else f"{line}  {in_words(spent)} so far")
+
+    def _keep_telling(self) -> None:
+        while not self._over.wait(1.0):
+            self._tell_now_and_then()
 
     def say(self, line: str) -> None:
         """Write a line to stderr that stays, after that of the task so far where tasks are kept."""
@@ -92,9 +128,12 @@ class Progress:
 
     def __enter__(self) -> Progress:
         self._bars.start()
+        if not (self.live or self.quiet):
+            threading.Thread(target=self._keep_telling, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._over.set()
         if self.keep:
             self._finish()
         self._bars.stop()

@@ -24,6 +24,7 @@ from dofnerf.files.guard import read_json
 from dofnerf.files.outputs import check_file
 from dofnerf.files.progress import Progress
 from dofnerf.optics.lens import Lens, inverse
+from dofnerf.process import keeps, locked
 from dofnerf.scenes import Viewpoint
 from dofnerf.scenes.export import plain_view
 from dofnerf.studio import paths
@@ -303,7 +304,11 @@ def shoot(config: RenderConfig, source: Source, moments: Sequence[Moment], out: 
             tick()
             yield read_image(file)
 
-    write_video(out, frames(), config.film.fps)
+    def kept() -> str:
+        return f"{len(list(folder.glob('[0-9]*.png')))} of {len(moments)} frames in {folder}"
+
+    with locked(folder), keeps(kept):
+        write_video(out, frames(), config.film.fps)
     shutil.rmtree(folder)
 
 

@@ -33,7 +33,7 @@ from dofnerf.studio.flags import (
     given,
     largest_blur,
 )
-from dofnerf.studio.source import Source, is_splat_file, open_source
+from dofnerf.studio.source import Source, check_focus_at, is_splat_file, open_source
 
 if TYPE_CHECKING:
     from dofnerf.models import Blur
@@ -136,6 +136,8 @@ class RenderConfig:
         for_file = is_splat_file(self.source)
         self.viewpoint.check(for_file)
         self.lens.check()
+        if self.viewpoint.camera is None:
+            check_focus_at(self.source, self.lens.focus_at, self.viewpoint.width, self.viewpoint.height)
         self.shot.check()
         self.splat_file.check(for_file)
         if self.shot.as_shot:

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import shlex
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ import tyro
 
 from dofnerf import scenes
 from dofnerf.capture import CaptureOptions, capture
+from dofnerf.capture.inputs import VIDEO_PHOTOS, list_files
 from dofnerf.capture.pipeline import default_out
 from dofnerf.evaluate.lpips import LpipsConfig
 from dofnerf.evaluate.report.page import FILE
@@ -27,8 +29,9 @@ from dofnerf.evaluate.report.run_page import write_run_page
 from dofnerf.files import write_json
 from dofnerf.files.guard import read_json_value
 from dofnerf.files.outputs import check_folder
-from dofnerf.files.progress import Progress
+from dofnerf.files.progress import Progress, in_words
 from dofnerf.models.data import f_numbers
+from dofnerf.process import keeps, locked
 from dofnerf.scenes import Scene
 from dofnerf.scenes.reading import scaled
 from dofnerf.studio.export import export_config
@@ -40,8 +43,11 @@ from dofnerf.studio.view import ViewConfig
 from dofnerf.studio.view import run as show
 from dofnerf.train import KeepConfig, Run, preset, shortened, train
 from dofnerf.train.config import check_share
+from dofnerf.train.expect import expect
 
 SCENE, RUN, RECORD = "scene", "run", "run.json"
+_CAPTURE = 1.5, 0.04  # seconds a photo, and a pair
+_BEGIN, _VIEW = 30.0, 6e-7  # seconds before the first step, and a pixel of a view, of the machine of docs/results.md
 _WIDTH = {"fast": 640, "best": 1000}  # pixels across, where nobody says: what the preset's steps are enough for
 
 
@@ -67,6 +73,8 @@ class RunConfig:
     """Train on photos of this many pixels across; never more than the scene's photos have."""
     steps: float = 1.0
     """Share of the preset's training steps: less is quicker, and worse."""
+    force: bool = False
+    """Go on where it is hopeless: fewer than 3 photos, or no parallax."""
     view: bool = False
     """Open the viewer at the end, where it is installed."""
     capture: CaptureOptions = dataclasses.field(default_factory=CaptureOptions)
@@ -84,19 +92,29 @@ def run(config: RunConfig) -> Run:
     """Do all stages that are not done yet; returns the trained run."""
     out = config.out or default_out(config.photos, "run")
     config.check(out)
+    with locked(out), keeps(lambda: f"{out}, what is in it so far" if (out / RECORD).exists() else ""):
+        return _run(config, out)
+
+
+def _run(config: RunConfig, out: Path) -> Run:
+    given = _is_scene(config.photos)
+    plan = Plan(config, 0 if given else _count(config.photos))
+    plan.say()
     _say(1, "capture")
     settings = {"preset": config.preset, "steps": config.steps}
     for key in ("scale_by", "hold_every"):  # a trained run's scene stays as it is
         if (value := getattr(config.capture, key)) is not None:
             settings[key] = value
     _expect_same(out / RECORD, settings)
-    scene = _scene_of(config, out)
+    scene = _scene_of(config, out, given)
     width = min(config.width or _WIDTH[config.preset], scene.size[0])
     _expect_same(out / RECORD, settings | {"width": width})
     if not (out / RECORD).is_file():
         write_json(out / RECORD, settings | {"width": width})
     scene = at_width(scene, width)
     print(f"scene    {scene.describe()}", flush=True)
+    expect(scene, config.force)
+    plan.done("capture", scene)
     _say(2, f"train ({config.preset}, {scene.size[0]}×{scene.size[1]} pixels)")
     training = shortened(preset(config.preset), config.steps)
     if all(f_numbers(scene)):  # the camera knows which photos have one aperture
@@ -105,6 +123,7 @@ def run(config: RunConfig) -> Run:
     print(
         f"trained  {out / RUN} in {done.learner.progress.seconds:.0f} s; every photo's lens is in {out / RUN / 'lens.csv'}"
     )
+    plan.done("train", scene)
     _say(3, "report")
     _try("report", lambda: write_run_page(out / RUN / FILE, done, scene, LpipsConfig().find()))
     _say(4, "page")
@@ -124,13 +143,58 @@ def at_width(scene: Scene, width: int) -> Scene:
     return replace(scene, frames=tuple(scaled(frame, width, height) for frame in scene.frames), origin=origin)
 
 
-def _scene_of(config: RunConfig, out: Path) -> Scene:
-    """The scene: captured now, before, or given as it is."""
-    given = str(config.photos) == scenes.PACKAGED and not config.photos.exists()
-    if config.photos.is_dir() or (config.photos.exists() and config.photos.suffix == ".json"):
+class Plan:
+    """How long each stage will take, roughly; corrected by how long those before took."""
+
+    def __init__(self, config: RunConfig, photos: int) -> None:
+        self.config, self.since, self.slowness = config, time.monotonic(), 1.0
+        width = config.width or _WIDTH[config.preset]
+        self.left = self._estimate(width * width * 0.7)
+        self.left["capture"] = _CAPTURE[0] * photos + _CAPTURE[1] * min(photos * (photos - 1) / 2, 20 * photos)
+
+    def _estimate(self, pixels: float) -> dict[str, float]:
+        own = shortened(preset(self.config.preset), self.config.steps).method
+        steps = [getattr(own, name) for name in own.STAGES.values()]
+        costs = (1.0, 1.2, getattr(own, "sub_apertures", 0) + 1.0)
+        views = sum(cost * count for cost, count in zip(costs, steps, strict=False))
+        return {"capture": 0.0, "train": _BEGIN + _VIEW * pixels * views, "report": 30.0, "page": 20.0}
+
+    def say(self, before: str = "") -> None:
+        """One line: the stages to come."""
+        known = {name: seconds * self.slowness for name, seconds in self.left.items() if seconds > 0}
+        parts = ", ".join(f"{name} {in_words(seconds)}" for name, seconds in known.items())
+        print(f"plan     {before}about {in_words(sum(known.values()))} to go: {parts}", flush=True)
+
+    def done(self, name: str, scene: Scene) -> None:
+        """After a stage: what is left, now that its time and the size of the photos are known."""
+        took, guessed = time.monotonic() - self.since, self.left[name]
+        self.since = time.monotonic()
+        if guessed > 0 and took > 0.1 * guessed:  # less: it was done before
+            self.slowness = min(max(took / guessed, 0.2), 20.0)
+        fresh = self._estimate(scene.size[0] * scene.size[1])
+        names = list(fresh)
+        self.left = {one: fresh[one] for one in names[names.index(name) + 1 :]}
+        self.say(f"{name} took {in_words(took)}; ")
+
+
+def _count(photos: Path) -> int:
+    """Photos that capture will have, roughly; refuses what it would refuse."""
+    listing = list_files(photos)
+    return len(listing.photos) + VIDEO_PHOTOS * len(listing.videos)
+
+
+def _is_scene(path: Path) -> bool:
+    """Whether it has poses already."""
+    if path.is_dir() or (path.exists() and path.suffix == ".json"):
         with contextlib.suppress(ValueError):  # a folder of photos, then
-            scenes.detect(config.photos)
-            given = True
+            scenes.detect(path)
+            return True
+        return False
+    return str(path) == scenes.PACKAGED and not path.exists()
+
+
+def _scene_of(config: RunConfig, out: Path, given: bool) -> Scene:
+    """The scene: captured now, before, or given as it is."""
     if given:
         if flags := ", ".join(flags_given(config.capture)):
             raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +64,21 @@ def is_splat_file(path: Path) -> bool:
     if path.is_file() and path.suffix.lower() not in (".ply", ".safetensors"):
         raise ValueError(f"{path}: neither the folder of a run nor a .ply file of splats")
     return path.is_file() and path.suffix.lower() == ".ply"
+
+
+def check_focus_at(path: Path, focus_at: str | None, width: int | None, height: int | None) -> None:
+    """Refuse a pixel outside the pictures of a run, whose size its config.json tells, before anything is loaded."""
+    if focus_at is None or not path.is_dir():
+        return
+    try:
+        wide, tall = json.loads((path / "config.json").read_text(encoding="utf-8"))["setting"]["size"]
+        x, y = map(int, focus_at.split(","))
+        known = width or max(1, round(wide * (height or tall) / tall))
+        size = known, height or max(1, round(tall * known / wide))
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError):
+        return  # whoever loads it says what is wrong
+    if not (0 <= x < size[0] and 0 <= y < size[1]):
+        raise ValueError(f"--focus-at {x},{y} lies outside the picture of {size[0]} × {size[1]} pixels")
 
 
 def open_source(path: Path, flags: SplatFileFlags | None = None, device: str = "auto") -> Source:

@@ -22,6 +22,7 @@ from dofnerf.optics.light import Curve
 from dofnerf.scenes.formats import FormatName
 from dofnerf.train import train
 from dofnerf.train.config import PresetName, TrainConfig, all_settings, check_share, shortened
+from dofnerf.train.expect import expect
 from dofnerf.train.folder import KeepConfig
 from dofnerf.train.losses import losses
 from dofnerf.train.photos import quantities
@@ -64,6 +65,8 @@ class TrainCommand:
     resume: bool = False
     """Go on with the run in the folder, exactly as if it had never stopped, given the same flags; begin if there is
     none."""
+    force: bool = False
+    """Go on where it is hopeless: fewer than 3 photos, or no parallax."""
     device: Device = "auto"
     """Where to compute: cpu, cuda, or cuda if there is one."""
     format: FormatName = "auto"
@@ -132,6 +135,7 @@ def run(config: TrainCommand) -> Run:
         print(f"scene    {scene.describe()}")
         words = f"{training.field}, preset {training.preset}, {training.method.total} steps"
         print(f"train    {words}; folder {out}", flush=True)
+        expect(scene, config.force)
     done = train(scene, training, out=out, resume=config.resume, device=config.device, keep=config.keep, quiet=False)
     if not is_first_process():
         return done

@@ -26,7 +26,7 @@ from dofnerf.lab.bench.work import do_cell
 from dofnerf.plugins import load_plugins
 
 LOST = "its worker was lost"
-_PATIENCE = 30.0  # seconds that interrupted workers have for a last checkpoint
+PATIENCE = 30.0  # seconds that interrupted workers have for a last checkpoint
 load_plugins()  # a worker imports this module, and then unpickles a cell whose field may come from a plug-in
 
 
@@ -112,7 +112,7 @@ class Processes:
         """Ask the processes to stop, which then write a checkpoint; those that take too long are killed."""
         for process, _ in self.running.values():
             process.terminate()
-        until = time.monotonic() + (_PATIENCE if interrupted else 0)
+        until = time.monotonic() + (PATIENCE if interrupted else 0)
         for process, _ in self.running.values():
             process.join(max(0.0, until - time.monotonic()))
             if process.is_alive():

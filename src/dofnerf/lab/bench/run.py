@@ -15,12 +15,13 @@ import tyro
 from dofnerf.evaluate.lpips import LpipsConfig
 from dofnerf.files.outputs import check_folder
 from dofnerf.lab.bench.cell import Outcomes, SceneChoice
-from dofnerf.lab.bench.engines import as_by_ctrl_c, engine, handled
+from dofnerf.lab.bench.engines import PATIENCE, as_by_ctrl_c, engine, handled
 from dofnerf.lab.bench.experiment import Choice, Experiment
 from dofnerf.lab.bench.experiments import EXPERIMENTS
 from dofnerf.lab.bench.results import MARKDOWN, Draft, Results, markdown_table, write_results
 from dofnerf.lab.bench.schedule import already_done, announce, work_off
 from dofnerf.models import methods
+from dofnerf.process import keeps, locked, patient
 from dofnerf.scenes import PACKAGED
 from dofnerf.train.config import check_share
 
@@ -105,7 +106,8 @@ def run(config: BenchConfig) -> Results:
     pixels = {cell.key: sizes[cell.scene.path] for cell in cells}
     announce(done, pixels, config.jobs)
     if len(done.found) < len(cells):
-        with handled(signal.SIGTERM, as_by_ctrl_c):
+        kept = f"{out}, with the cells that are done"
+        with locked(out), handled(signal.SIGTERM, as_by_ctrl_c), keeps(lambda: kept), patient(PATIENCE):
             work_off(done, out, engine(out, lpips, config.jobs, config.ray), pixels)
     results = conclude(config, choice, done)
     for table in results.tables:

@@ -18,7 +18,7 @@ from statistics import median
 import torch
 
 from dofnerf.evaluate.lpips import LpipsConfig
-from dofnerf.files.progress import Progress
+from dofnerf.files.progress import Progress, in_words
 from dofnerf.lab.bench.cell import RUN, Cell, Findings, Outcomes, expect_same_run, read_findings
 from dofnerf.lab.bench.engines import LOST, Engine
 from dofnerf.lab.bench.work import lacks_lpips
@@ -170,10 +170,3 @@ def steps_done(cells: Iterable[Cell], out: Path) -> dict[str, int]:
         if numbers:
             found[cell.key] = int(numbers[-1])
     return found
-
-
-def in_words(seconds: float) -> str:
-    """A duration: 12 s, 5 min, 2.3 h."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{round(seconds / 60)} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

@@ -33,6 +33,7 @@ from dofnerf.files.progress import track
 from dofnerf.lab.synth import RECORD, fingerprint
 from dofnerf.lab.synth.disparity import DisparityConfig, disparities
 from dofnerf.optics.lens import Lens, inverse
+from dofnerf.process import alone
 from dofnerf.scenes import Frame, Scene
 from dofnerf.scenes.export import stems
 from dofnerf.scenes.formats import FormatName
@@ -144,6 +145,7 @@ def _disparity(depth: Source) -> np.ndarray:
     return (1 / depth.load().astype(np.float64)).astype(np.float32)
 
 
+@alone
 def run(config: BlurConfig) -> Path:
     """Make the scene; returns the path of its transforms.json."""
     config.check()

@@ -17,6 +17,7 @@ from dofnerf import scenes
 from dofnerf.files.outputs import claim
 from dofnerf.files.progress import track
 from dofnerf.lab.synth import RECORD, fingerprint
+from dofnerf.process import alone
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class LightfieldConfig:
     lens: scenes.GridOptions = field(default_factory=scenes.GridOptions)
 
 
+@alone
 def run(config: LightfieldConfig) -> Path:
     """Make the scene; returns the path of its transforms.json."""
     scene = scenes.load(config.grid, format="lightfield", width=config.width, mix="near-far", grid=config.lens)

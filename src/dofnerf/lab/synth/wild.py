@@ -24,6 +24,7 @@ from dofnerf.files.outputs import claim
 from dofnerf.files.progress import track
 from dofnerf.lab.synth import RECORD, fingerprint
 from dofnerf.lab.synth.blur import ReadingConfig
+from dofnerf.process import alone
 from dofnerf.scenes import Frame, Scene
 from dofnerf.scenes.source import Derived, to_display, to_linear
 
@@ -82,6 +83,7 @@ class Gained(Derived):
         return to_display(np.clip(to_linear(self.source.load()) * np.array(self.gain, np.float32), 0, 1))
 
 
+@alone
 def run(config: WildConfig) -> Path:
     """Make the scene; returns the path of its transforms.json."""
     config.wild.check()

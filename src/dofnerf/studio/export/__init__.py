@@ -21,7 +21,7 @@ from dofnerf.files.outputs import check_file, check_folder
 from dofnerf.files.progress import Progress
 from dofnerf.scenes import Viewpoint
 from dofnerf.studio.flags import Device, LensFlags, SplatFileFlags, ViewpointFlags, check_within, default
-from dofnerf.studio.source import Source, is_splat_file, open_source
+from dofnerf.studio.source import Source, check_focus_at, is_splat_file, open_source
 
 if TYPE_CHECKING:
     from dofnerf.studio.shoot import LayeredPicture
@@ -116,6 +116,8 @@ class ExportConfig:
         self.viewpoint.check(for_file)
         self.splat_file.check(for_file)
         self.lens.check(shows_f_numbers=True)
+        if self.viewpoint.camera is None:
+            check_focus_at(self.source, self.lens.focus_at, self.viewpoint.width, self.viewpoint.height)
         check_within("--layers", self.layers, 1, MOST_LAYERS)
         if self.out is None:
             return

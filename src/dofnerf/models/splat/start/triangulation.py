@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from dofnerf import process
 from dofnerf.files import write_json
 from dofnerf.models.splat.start.views import choose_neighbours
 from dofnerf.scenes.scene import Points, Scene
@@ -109,17 +110,19 @@ def _run(folder: Path, seconds: int) -> dict[str, np.ndarray]:
     """The child's points.npz; ValueError if it fails or exceeds its processor or wall-clock time."""
     command = [sys.executable, str(CHILD), str(folder), str(seconds)]
     try:
-        child = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
-            timeout=_PATIENCE * seconds, env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+            env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
         )  # fmt: skip
+        with process.child(child):
+            said = child.communicate(timeout=_PATIENCE * seconds)[1]
     except subprocess.TimeoutExpired:
         raise ValueError(f"not done in {_PATIENCE * seconds} seconds") from None
     if child.returncode == -_OUT_OF_TIME:
         raise ValueError(f"not done in {seconds} seconds of processor time")
     result = folder / "points.npz"
     if child.returncode != 0 or not result.exists():
-        last = (child.stderr.strip().splitlines() or ["no message"])[-1]
+        last = (said.strip().splitlines() or ["no message"])[-1]
         raise ValueError(f"pycolmap failed ({child.returncode}): {last}")
     with np.load(result, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
