@@ -38,7 +38,9 @@ def child(body, **named):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("wait", ["time.sleep(600)", "__import__('ctypes').CDLL(None).usleep(600_000_000)"])
+@pytest.mark.parametrize(
+    "wait", ["time.sleep(600)", "__import__('hashlib').pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"]
+)
 def test_a_signal_ends_it_and_tells_how_to_go_on(number, wait):
     """Also where the main thread is in a library that hears nothing."""
     with child(WAITS.format(wait=wait)) as running:
@@ -47,8 +49,7 @@ def test_a_signal_ends_it_and_tells_how_to_go_on(number, wait):
         _, error = running.communicate(timeout=120)
     assert running.returncode == 128 + number and "Traceback" not in error
     words = "interrupted; kept: a b, step 3 of 9; to go on: dofnerf train scene --out 'a b' --resume"
-    assert words in error or error == ""  # KeyboardInterrupt ends `work` here, which says nothing itself
-    assert "sleep(" in wait or error
+    assert words in error
 
 
 def test_a_second_signal_ends_it_at_once_without_a_traceback():

@@ -122,10 +122,11 @@ def start(main: Callable[[list[str]], int], arguments: list[str] | None = None) 
 
 
 def _listen() -> list[int]:
-    """Take the signals over; returns the list into which those that were heard are put."""
+    """Take the signals over; returns the list into which those that interrupted the main thread are put."""
+    first: list[int] = []
     heard: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        return heard
+        return first
     reader, writer = socket.socketpair()
     writer.setblocking(False)
 
@@ -145,6 +146,7 @@ def _listen() -> list[int]:
             threading.Thread(target=wait, args=(time.monotonic(),), daemon=True).start()
 
     def interrupt(number: int, frame: object) -> None:
+        first.append(number)
         raise KeyboardInterrupt
 
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as nohup and a shell's background have it
@@ -153,7 +155,7 @@ def _listen() -> list[int]:
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     _State.children.add(_Ends(reader, writer))  # keeps the sockets open
     threading.Thread(target=watch, daemon=True, name="signals").start()
-    return heard
+    return first
 
 
 class _Ends:

@@ -76,7 +76,8 @@ def test_80_columns_have_room_for_percentage_and_time_left(monkeypatch, total):
                 "PSNR 23.45  1,234,567 rays/s  aperture 0.01234 to 5.678  focus 1.234 to 8.901",
                 label="sub-apertures",
             )
-        screen.truncate(0)
+        screen.seek(0)
+        screen.truncate()
         bar._bars.refresh()
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     assert " 50%" in shown and "05:10" in shown and "PSNR" in shown

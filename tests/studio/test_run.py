@@ -121,6 +121,7 @@ def test_photos_of_one_f_number_share_their_aperture(captures, later, tmp_path):
     ],
 )
 def test_bad_flags(captures, flags, words, tmp_path, capsys):
+    (tmp_path / "photos").mkdir()
     assert main(["run", str(tmp_path / "photos"), "--out", str(tmp_path / "all"), *flags]) == 2
     assert words in capsys.readouterr().err and not (tmp_path / "all").exists()
 

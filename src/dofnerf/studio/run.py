@@ -178,9 +178,11 @@ class Plan:
 
 
 def _count(photos: Path) -> int:
-    """Photos that capture will have, roughly; refuses what it would refuse."""
-    listing = list_files(photos)
-    return len(listing.photos) + VIDEO_PHOTOS * len(listing.videos)
+    """Photos that capture will have, roughly."""
+    with contextlib.suppress(ValueError):  # capture says what is wrong
+        listing = list_files(photos)
+        return len(listing.photos) + VIDEO_PHOTOS * len(listing.videos)
+    return 0
 
 
 def _is_scene(path: Path) -> bool:
