@@ -54,6 +54,8 @@ def test_stages_run_once_and_in_order(captures, later, tmp_path, capsys):
     photos.mkdir()
     assert main(["run", str(photos), "--out", str(out), "--width", "20"]) == 0
     captured = capsys.readouterr()
+    plans = [line for line in captured.out.splitlines() if line.startswith("plan")]
+    assert len(plans) == 3 and "to go: train" in plans[0] and "train took" in plans[2] and "report" in plans[2]
     stages = [line for line in captured.out.splitlines() if line.startswith("stage")]
     assert [line.split(": ")[1].split(" (")[0] for line in stages] == ["capture", "train", "report", "page"]
     assert captures == [photos] and Run.load(out / "run").learner.progress.step == 4
