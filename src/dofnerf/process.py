@@ -122,9 +122,9 @@ def start(main: Callable[[list[str]], int], arguments: list[str] | None = None) 
 
 
 def _listen() -> list[int]:
-    """Take the signals over; returns the list into which those that interrupted the main thread are put."""
+    """Take the signals over; returns the list whose first element will be the first one."""
     first: list[int] = []
-    heard: list[int] = []
+    heard: list[int] = []  # by the thread
     if threading.current_thread() is not threading.main_thread():
         return first
     reader, writer = socket.socketpair()
@@ -141,6 +141,7 @@ def _listen() -> list[int]:
             if not numbers:
                 continue
             heard.extend(numbers)
+            first.extend(numbers[: not first])  # the main thread may have a handler of its own
             if len(heard) > 1:
                 _end(heard[0])
             threading.Thread(target=wait, args=(time.monotonic(),), daemon=True).start()
@@ -194,7 +195,8 @@ class Output:
     """A text stream whose errors are noted in `error`, and stop nothing."""
 
     def __init__(self, stream: Any) -> None:
-        self.stream, self.error = stream, None
+        self.stream = stream
+        self.error: Exception | None = None
 
     def write(self, text: str) -> int:
         self._try(self.stream.write, text)
@@ -213,7 +215,7 @@ class Output:
         try:
             act(*given)
         except (OSError, ValueError) as error:  # ValueError: it was closed
-            self.error: Exception | None = error
+            self.error = error
             with contextlib.suppress(OSError, ValueError):  # what is still in its buffer goes nowhere
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, self.stream.fileno())

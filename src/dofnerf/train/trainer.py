@@ -13,7 +13,6 @@ from typing import Literal
 import torch
 
 from dofnerf.files.guard import read_bytes
-from dofnerf.files.outputs import check_folder
 from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import method
 from dofnerf.models.data import Setting, TrainingData, training_data
@@ -95,7 +94,6 @@ def _alone(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    check_folder("--out", folder)
     with locked(folder):
         yield
 
