@@ -54,9 +54,9 @@ def test_a_signal_ends_it_and_tells_how_to_go_on(number, wait):
 
 def test_a_second_signal_ends_it_at_once_without_a_traceback():
     body = """
-    print("ready", flush=True)
     while True:
         try:
+            print("ready", flush=True)  # in here: the signal comes right after it
             time.sleep(600)
         except KeyboardInterrupt:
             print("again", flush=True)
