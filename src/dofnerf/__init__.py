@@ -2,7 +2,14 @@
 
 import importlib
 import os
+import signal
+import sys
 from typing import TYPE_CHECKING, Any
+
+# The command itself: Ctrl-C during the imports ends it without a traceback, until `process.start` takes over.
+_is_command = os.path.basename(sys.argv[0] if sys.argv else "") in ("dofnerf", "-m")
+if _is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 # torch's OpenMP threads otherwise spin after each operation and take the cores from our own kernels. Only counts when
 # dofnerf is imported before torch; the user's own setting wins.
@@ -10,8 +17,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # These two functions have the name of their package. Imported here, before anything else imports the packages, they are
 # what `dofnerf.train` and `dofnerf.capture` mean; `from dofnerf.train import …` finds the packages all the same.
-from dofnerf.capture import capture
-from dofnerf.train import train
+from dofnerf.capture import capture  # noqa: E402
+from dofnerf.train import train  # noqa: E402
 
 if TYPE_CHECKING:
     from dofnerf import scenes

@@ -44,6 +44,7 @@ class _State:
     arguments: ClassVar[list[str]] = []
     kept: ClassVar[Callable[[], str] | None] = None
     children: ClassVar[set[Any]] = set()
+    locks: ClassVar[set[Path]] = set()
     more_patience: ClassVar[float] = 0.0
 
 
@@ -179,6 +180,8 @@ def _end(number: int, say: bool = True) -> NoReturn:
     with contextlib.suppress(Exception):
         for process in [one for one in _State.children if one.poll() is None]:
             process.kill()
+        for path in _State.locks:
+            path.unlink(missing_ok=True)
         if "multiprocessing" in sys.modules:
             for process in sys.modules["multiprocessing"].active_children():
                 process.terminate()
@@ -268,8 +271,10 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         file = _locked_file(folder, path)
         try:
+            _State.locks.update([] if file is None else [path])
             yield
         finally:
+            _State.locks.discard(path)
             if file is not None:
                 path.unlink(missing_ok=True)
                 os.close(file)

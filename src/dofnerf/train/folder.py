@@ -85,8 +85,11 @@ class Recorder(NullRecorder):
             step = learner.progress.step
             self._curves = writer_class()(str(self.folder / CURVES), purge_step=step + 1 if step else None)
 
-    def is_due(self, soon: bool = False) -> bool:
-        return time.monotonic() - self._kept > (_LONG if soon else 60 * self.config.checkpoint_minutes)
+    def is_due(self) -> bool:
+        return time.monotonic() - self._kept > 60 * self.config.checkpoint_minutes
+
+    def is_worth_keeping(self) -> bool:
+        return time.monotonic() - self._kept > _LONG
 
     def keep(self, learner: Learner) -> None:
         packed = checkpoint.pack(learner)

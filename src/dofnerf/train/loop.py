@@ -37,8 +37,12 @@ class NullRecorder:
     """What the loop tells of a run, and asks of who records it. This one records nothing: for all processes but the
     first."""
 
-    def is_due(self, soon: bool = False) -> bool:
-        """Whether it is time for a checkpoint; `soon`: before something long."""
+    def is_due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        return False
+
+    def is_worth_keeping(self) -> bool:
+        """Whether enough was done since the last checkpoint for another one before something long."""
         return False
 
     def keep(self, learner: Learner) -> None:
@@ -64,7 +68,7 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
         recorder.keep(learner)
     with _interruptible(at_once=workers.count == 1) as interrupted:
         while learner.progress.step < total:
-            if learner.progress.step in searches(learner) and recorder.is_due(soon=True):
+            if learner.progress.step in searches(learner) and recorder.is_worth_keeping():
                 recorder.keep(learner)  # a search is long, and Ctrl-C does not wait for its end
             try:
                 outcome = one_step(learner, steps)
