@@ -16,7 +16,7 @@ from dofnerf.cli import main
 from dofnerf.evaluate.scores import in_focus, score, score_lens, score_view
 from dofnerf.evaluate.trained import open_trained
 from dofnerf.scenes import Lens
-from dofnerf.train import Run
+from dofnerf.train import Run, checkpoint
 
 
 @pytest.fixture
@@ -166,11 +166,13 @@ def test_damaged_unfinished_and_missing_runs(copy, tmp_path, trained, capsys):
     assert "there is no such run" in refusal(capsys, tmp_path / "nothing")
     assert "not a run" in refusal(capsys, tmp_path)
     (copy / "config.json").write_text("{half")
-    assert "config.json: not JSON" in refusal(capsys, copy)
+    assert "config.json: not valid JSON" in refusal(capsys, copy)
     content = (copy / "checkpoint.safetensors").read_bytes()
     (copy / "checkpoint.safetensors").write_bytes(content[:1000])
     assert "checkpoint.safetensors" in refusal(capsys, copy)
-    (copy / "checkpoint.safetensors").write_bytes(content.replace(b'\\"step\\": 20', b'\\"step\\": 19'))
+    learner = checkpoint.unpack(content)
+    learner.progress.step = 19
+    (copy / "checkpoint.safetensors").write_bytes(checkpoint.pack(learner))
     assert "unfinished (step 19 of 20)" in refusal(capsys, copy)
     assert "--out" in refusal(capsys, trained / "ours", "--out", copy / "config.json" / "x")
     assert "none.npz" in refusal(capsys, trained / "ours", "--lpips-weights", "none.npz")

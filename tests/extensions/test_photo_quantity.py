@@ -124,7 +124,7 @@ def test_a_stopped_run_ends_as_if_it_had_not(run, folder, tmp_path, monkeypatch)
     flags = ["train", str(folder), "--out", str(tmp_path / "run"), "--log-steps", "50", *FLAGS[field], "--vignetting"]
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "watch", stop)
-        patch.setattr(Recorder, "is_due", lambda self: True)
+        patch.setattr(Recorder, "is_due", lambda self, **named: True)
         assert main([*flags]) == 130
     assert main([*flags, "--resume"]) == 0
     found, wanted = Run.load(tmp_path / "run").learner.tensors(), whole.learner.tensors()

@@ -28,10 +28,10 @@ class Exif:
     focal_length: float | None = None
     focal_length_35: float | None = None
     subject_distance: float | None = None
-    exposure_time: float | None = None
-    iso: float | None = None
     camera: str | None = None
     lens: str | None = None
+    exposure_time: float | None = None
+    iso: float | None = None
 
     def __bool__(self) -> bool:
         return any(value is not None for value in asdict(self).values())
@@ -43,8 +43,9 @@ class Exif:
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> Exif:
         """The inverse; what makes no sense counts as unknown."""
-        numbers = {field.name: _positive(values.get(field.name)) for field in fields(cls)[:6]}
-        return cls(**numbers, camera=_words(values.get("camera")), lens=_words(values.get("lens")))
+        words = {name: _words(values.get(name)) for name in ("camera", "lens")}
+        numbers = {one.name: _positive(values.get(one.name)) for one in fields(cls) if one.name not in words}
+        return cls(**numbers, **words)  # type: ignore[arg-type]
 
     @property
     def exposure(self) -> float | None:

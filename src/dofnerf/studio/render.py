@@ -118,7 +118,7 @@ class RenderConfig:
       dofnerf render garden.ply --eye 0,-1,-4 --look-at 0,0,0 --fov 40 --width 1280 --height 720
     """
 
-    EVERYDAY: ClassVar = ("view", "views", "camera", "width", "aperture", "stops", "fstop", "focus", "focus_at", "blades",
+    EVERYDAY: ClassVar = ("view", "views", "width", "aperture", "stops", "fstop", "focus", "focus_at", "blades",
                           "as_shot", "lens_samples", "path", "rack_focus", "out", "format")  # fmt: skip
 
     source: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SOURCE")]

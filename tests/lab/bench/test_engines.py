@@ -160,7 +160,7 @@ def test_a_damaged_result_is_named(cells, tmp_path):
 
 def test_the_estimate_follows_what_cells_took(cells):
     cell = cells[0]
-    longer = replace(cell, config=replace(cell.config, steps=replace(cell.config.steps, lens_steps=1001)))
+    longer = replace(cell, config=cell.config.changed({"method": {"lens_steps": 1001}}))
     assert seconds_of(longer, 1000) > seconds_of(cell, 1000) + 5
     assert slowness([(cell, {"seconds": 3 * seconds_of(cell, 1000)}, 1000)]) == pytest.approx(3)
     assert slowness([]) > 0

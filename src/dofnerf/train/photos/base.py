@@ -90,7 +90,8 @@ class PhotoQuantities:
     """All quantities of a run's photos. See `models.base.Quantities` for how steps use them."""
 
     def __init__(self, configs: Mapping[str, Any], setting: Setting, light: Curve, searches: bool) -> None:
-        self.by_name = {name: _registry.get(name).make(config, setting) for name, config in configs.items()}
+        first = sorted(configs, key=lambda name: name != "lens")  # its columns lead the table of photos
+        self.by_name = {name: _registry.get(name).make(configs[name], setting) for name in first}
         self.setting, self.light, self.searches = setting, light, searches
 
     @property
