@@ -108,7 +108,10 @@ def test_render_draws_it(tmp_path, flags):
 
 def test_the_page_knows_it(run, tmp_path):
     out = tmp_path / "page.html"
-    assert main(["export", str(run), "--html", "--shape", "heart", "--aperture", "8", "--out", str(out)]) == 0
+    assert (
+        main(["export", str(run), "--html", "--single-view", "--shape", "heart", "--aperture", "8", "--out", str(out)])
+        == 0
+    )
     scene = json.loads(re.search(r"const SCENE = (\{.*?\});", out.read_text(encoding="utf-8"), re.DOTALL)[1])
     count = len(scene["rim"])
     angle = 2 * np.pi * np.arange(count) / count

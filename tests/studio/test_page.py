@@ -31,7 +31,21 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported")
     write_run(folder / "run")
     write_run(folder / "volume", "hash")
-    assert main(["export", str(folder / "run"), "--html", "--aperture", "8", "--out", str(folder / "page.html")]) == 0
+    assert (
+        main(
+            [
+                "export",
+                str(folder / "run"),
+                "--html",
+                "--single-view",
+                "--aperture",
+                "8",
+                "--out",
+                str(folder / "page.html"),
+            ]
+        )
+        == 0
+    )
     return folder
 
 
@@ -119,7 +133,21 @@ def test_a_picture_comes_to_rest_without_a_black_one_and_asks_for_one_frame_at_a
 
 
 def test_many_blades_and_a_card_that_is_too_small(made, tmp_path, watched):
-    assert main(["export", str(made / "run"), "--html", "--blades", "12", "--out", str(tmp_path / "page.html")]) == 0
+    assert (
+        main(
+            [
+                "export",
+                str(made / "run"),
+                "--html",
+                "--single-view",
+                "--blades",
+                "12",
+                "--out",
+                str(tmp_path / "page.html"),
+            ]
+        )
+        == 0
+    )
     opened = watched((tmp_path / "page.html").as_uri())
     settle(opened)
     assert opened.input_value("#blades") == "12" and opened.evaluate("lens.blades") == 12
@@ -140,7 +168,7 @@ def test_the_page_needs_nothing_from_elsewhere(made):
 def test_a_title_that_looks_like_the_template_is_only_a_title(made, tmp_path):
     run = tmp_path / "@scene@@script@<b>"
     shutil.copytree(made / "run", run)
-    assert main(["export", str(run), "--html", "--out", str(tmp_path / "a.html")]) == 0
+    assert main(["export", str(run), "--html", "--single-view", "--out", str(tmp_path / "a.html")]) == 0
     words = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert words.count("const SCENE") == 1 and "<title>@scene@@script@&lt;b&gt; view-3</title>" in words
 
@@ -149,9 +177,11 @@ def test_a_page_that_would_be_large_gives_up_some_quality_and_one_that_is_large_
     made, tmp_path, monkeypatch, capfd
 ):
     monkeypatch.setattr("dofnerf.web.LEAST_ROOM", 0)
-    assert "smaller page" not in printed(capfd, "export", made / "run", "--html", "--out", tmp_path / "page.html")
+    assert "smaller page" not in printed(
+        capfd, "export", made / "run", "--html", "--single-view", "--out", tmp_path / "page.html"
+    )
     monkeypatch.setattr("dofnerf.studio.export.html.LARGE_PAGE", 0.001)
-    words = printed(capfd, "export", made / "run", "--html", "--out", tmp_path / "again.html")
+    words = printed(capfd, "export", made / "run", "--html", "--single-view", "--out", tmp_path / "again.html")
     assert "more than 0.001: a smaller --width" in words
     assert (tmp_path / "page.html").stat().st_size < 0.97 * (made / "page.html").stat().st_size
 
@@ -229,10 +259,13 @@ def test_cameras_as_nerfstudio_reads_them(made, tmp_path, capfd):
         ([], "say what to export"),
         (["--html", "--layers", "17"], "--layers must be 1 to 16"),
         (["--html", "--ply", "--out", "a.html"], "need a folder"),
-        (["--html", "--views", "train", "--out", "a.html"], "4 pages do not fit"),
+        (["--html", "--single-view", "--views", "train", "--out", "a.html"], "4 pages do not fit"),
         (["--html", "--view", "99"], "no such view"),
         (["--html", "--focus-at", "900,2"], "outside the picture"),
         (["--html", "--eye", "0,0,50", "--look-at", "0,0,60"], "shows nothing"),
+        (["--html", "--views", "train"], "opens at one view"),
+        (["--html", "--layers", "3"], "--layers is for --single-view"),
+        (["--html", "--single-view", "--free"], "has no walls"),
         (["--html", "--aperture", "-1"], "--aperture must be 0 or more"),
     ],
 )

@@ -61,7 +61,7 @@ def _known(flags: ViewpointFlags, source: Source) -> list[Viewpoint]:
         found = [replace(view, lens=None) for view in found] if source.learned else found
     else:
         found = scenes.read_cameras(flags.camera)
-    return [replace(view, lens=view.lens or _learned(source, view)) for view in found]
+    return [replace(view, lens=view.lens or learned_lens(source, view)) for view in found]
 
 
 def _chosen(flags: ViewpointFlags, known: list[Viewpoint], names: list[str], as_shot: bool) -> list[int]:
@@ -119,7 +119,7 @@ def _place(flags: ViewpointFlags, source: Source) -> Viewpoint:
     return Viewpoint("render", Camera(pose, focal, focal, width / 2, height / 2, width, height))
 
 
-def _learned(source: Source, view: Viewpoint) -> Lens | None:
+def learned_lens(source: Source, view: Viewpoint) -> Lens | None:
     """The lens that a run learned for this photo, for a picture of this size."""
     lens = source.learned.get(view.name)
     if lens is None or source.size is None:

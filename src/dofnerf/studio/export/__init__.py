@@ -52,6 +52,10 @@ class Kind(ABC):
     suffixes: ClassVar[tuple[str, ...]] = ()
     of_files: ClassVar[bool] = True
 
+    def views(self, config: ExportConfig, source: Source) -> bool:
+        """Whether it is made for each chosen view of this source, else once."""
+        return self.per_view
+
     @abstractmethod
     def target(self, job: Job, view: Viewpoint | None) -> Path:
         """Where it goes: a file, or a folder; `view` is None unless it is made per view."""
@@ -67,14 +71,20 @@ class Kind(ABC):
     def write(self, job: Job, view: Viewpoint | None) -> str:
         """Write it to its target; returns what it is in words."""
 
+    def hint(self, job: Job, view: Viewpoint | None) -> str:
+        """A line to print after it, if any."""
+        return ""
+
 
 @dataclass(frozen=True)
 class ExportConfig:
-    """Take a trained run elsewhere: as a page that anybody can refocus, as layers, as points, or as cameras and sharp
-    pictures.
+    """Take a trained run elsewhere: as a page to walk around in with a lens, as layers, as points, or as cameras and
+    sharp pictures.
 
     For example:
-      dofnerf export runs/mine --html --view 3 --width 1008 --out photo.html   (click in it to focus)
+      dofnerf export runs/mine --html                      a page to walk around in, with a lens
+      dofnerf export garden.ply --html --up 0,0,1          the same of anybody's splats
+      dofnerf export runs/mine --html --single-view --view 3 --width 1008 --out photo.html
       dofnerf export runs/mine --rgbd --view 3             colour and depth, layer by layer
       dofnerf export runs/mine --ply                       splats (of a volumetric run: coloured points)
       dofnerf export runs/mine --cameras                   a folder for nerfstudio: poses, lenses, sharp views
@@ -82,9 +92,14 @@ class ExportConfig:
 
     source: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SOURCE")]
     """The folder of a run (dofnerf train), or a .ply of 3D Gaussians from any tool."""
+    single_view: bool = False
+    """For --html: one view in layers of depth, rather than the whole scene to walk around in. Other fields than splats
+    have only that."""
+    free: bool = False
+    """For --html: let people leave the region that the photos saw."""
     layers: int = 4
-    """Layers of depth for --html and --rgbd, 1 to 16. Each knows what nearer ones hide; a .ply's guesses it, unless
-    --blend light is given."""
+    """Layers of depth for --single-view and --rgbd, 1 to 16. Each knows what nearer ones hide; a .ply's guesses it,
+    unless --blend light is given."""
     out: Annotated[Path | None, default("export in the run", metavar="FOLDER|FILE")] = None
     """A folder, or, for one page or one .ply, its file. What has the same name is replaced."""
     viewpoint: ViewpointFlags = field(default_factory=ViewpointFlags)
@@ -136,6 +151,7 @@ def export_config(arguments: Sequence[str] = ()) -> type[ExportConfig]:
         *(name for name, _, _ in flags),
         "view",
         "width",
+        "single_view",
         "layers",
         "aperture",
         "stops",
@@ -161,8 +177,8 @@ class Job:
         self.config, self.source, self.tick = config, source, tick
         self.out = config.out or source.folder / "export"
         self.views: list[Viewpoint] = []
+        flags = config.viewpoint
         if any(kind.per_view for kind in config.kinds):
-            flags = config.viewpoint
             self.views = viewpoints(flags, source)
             self.views = self.views if flags.view or flags.views is not None else self.views[:1]
         self._layered: tuple[Viewpoint, LayeredPicture] | None = None
@@ -182,8 +198,9 @@ def run(config: ExportConfig, source: Source | None = None) -> list[Path]:
     config.check()
     job = Job(config, source or open_source(config.source, config.splat_file, config.device))
     work: list[tuple[Kind, Viewpoint | None]]
-    work = [(kind, view) for view in job.views for kind in config.kinds if kind.per_view]
-    work += [(kind, None) for kind in config.kinds if not kind.per_view]
+    per_view = [kind for kind in config.kinds if kind.views(config, job.source)]
+    work = [(kind, view) for view in job.views for kind in per_view]
+    work += [(kind, None) for kind in config.kinds if kind not in per_view]
     if config.single and len(work) > 1:
         raise ValueError(f"--out {job.out}: {len(work)} pages do not fit into one file; give one --view, or a folder")
     print(f"scene    {job.source.words}", flush=True)
@@ -197,6 +214,8 @@ def run(config: ExportConfig, source: Source | None = None) -> list[Path]:
             bar.advance()
             written.append(path)
             print(f"wrote    {path}  ({words})", flush=True)
+            if hint := kind.hint(job, view):
+                print(hint, flush=True)
     return written
 
 

@@ -1,37 +1,63 @@
-"""A page that anybody can refocus: `--html`."""
+"""A page with a lens: `--html`. Splats are walked around in; `--single-view` is one view in layers."""
 
 from __future__ import annotations
 
+import html
 import math
 from dataclasses import replace
 from pathlib import Path
 
+from dofnerf.files import atomic
 from dofnerf.scenes import Viewpoint
-from dofnerf.studio.export import Job, Kind, register
+from dofnerf.studio.export import ExportConfig, Job, Kind, register
 from dofnerf.studio.flags import AUTOMATIC_BLUR, automatic_aperture
+from dofnerf.studio.source import Source
 
 LARGE_PAGE = 3.0  # megabytes, from which on a page is said to be large
-WIDEST = 2.0  # the widest aperture that a page offers, in automatic ones
+WIDEST = 2.0  # the widest aperture that a page of one view offers, in automatic ones
+IFRAME = '<iframe src="{}" title="{}" width="960" height="640" allow="fullscreen" style="border:0"></iframe>'
 
 
 @register
 class Page(Kind):
-    """One HTML file for each view."""
+    """One HTML file of the whole scene, or of each view."""
 
     name = "html"
-    about = "A page: one HTML file for each view, which works from disk and offline. Click to focus, turn the lens."
+    about = "A page: one HTML file, which works from disk and offline. Walk around, click to focus, turn the lens."
     per_view = True
     suffixes = (".html", ".htm")
 
+    def views(self, config: ExportConfig, source: Source) -> bool:
+        return config.single_view or source.model.splats() is None
+
     def target(self, job: Job, view: Viewpoint | None) -> Path:
-        assert view is not None
-        return job.out if job.config.single else job.out / f"{view.name}.html"
+        return job.out if job.config.single else job.out / ("scene.html" if view is None else f"{view.name}.html")
+
+    def check(self, job: Job, view: Viewpoint | None) -> None:
+        config = job.config
+        if view is not None and config.free:
+            raise ValueError("--free: a page of a single view has no walls")
+        if view is None and config.layers != ExportConfig.layers and config.kinds == [self]:
+            raise ValueError("--layers is for --single-view and --rgbd: a page to walk around in has none")
+        if view is None and (len(job.views) > 1 or config.viewpoint.views is not None):
+            raise ValueError("--html: a page to walk around in opens at one view; give one --view, or --single-view")
 
     def write(self, job: Job, view: Viewpoint | None) -> str:
+        words = write_walk(job) if view is None else self._write_view(job, view)
+        path = self.target(job, view)
+        megabytes = path.stat().st_size / 1e6
+        smaller = "a smaller --width, or fewer --layers, makes a smaller page"
+        large = f", more than {LARGE_PAGE:g}" + (f": {smaller}" if view is not None else "")
+        return f"{words}, {megabytes:.2f} MB{large * (megabytes > LARGE_PAGE)}"
+
+    def hint(self, job: Job, view: Viewpoint | None) -> str:
+        name, words = self.target(job, view).name, html.escape(title(job.source))
+        return "" if view is not None else f"embed    {IFRAME.format(name, words)}"
+
+    def _write_view(self, job: Job, view: Viewpoint) -> str:
         from dofnerf.optics import Lens
         from dofnerf.web import LensPage
 
-        assert view is not None
         picture, camera, flags, path = job.layered(view), view.camera, job.config.lens, self.target(job, view)
         if picture.sharp.holes.all():
             raise ValueError(f"{job.source.path}: view {view.name} shows nothing; give another view")
@@ -50,12 +76,36 @@ class Page(Kind):
         focal_mm = flags.focal_length or camera.fx / camera.width * flags.sensor(photos)
         fstop = None if scale is None else Lens(1.0).f_number(focal_mm, camera.fx, 1000 * scale.metres)
         photo_aperture = None if radius is None else radius * camera.fx
-        title, lens = (
-            f"{job.source.path.resolve().name} {view.name}",
-            Lens(aperture, shape=shape, focus_disparity=disparity),
-        )
-        LensPage(title, picture.layers, camera, lens, (far, near), widest, fstop, photo_aperture).write(path)
-        megabytes = path.stat().st_size / 1e6
-        large = f", more than {LARGE_PAGE:g}: a smaller --width, or fewer --layers, makes a smaller page"
-        words = f"{camera.width} × {camera.height}, {job.config.layers} layers, {megabytes:.2f} MB"
-        return f"{words}{large * (megabytes > LARGE_PAGE)}"
+        lens = Lens(aperture, shape=shape, focus_disparity=disparity)
+        name = f"{title(job.source)} {view.name}"
+        LensPage(name, picture.layers, camera, lens, (far, near), widest, fstop, photo_aperture).write(path)
+        return f"{camera.width} × {camera.height}, {job.config.layers} layers"
+
+
+def write_walk(job: Job) -> str:
+    """The page of the whole scene; returns what it is in words."""
+    from dofnerf.studio.walk import packed, walk_of
+    from dofnerf.web.walk_page import page
+
+    source, config, path = job.source, job.config, KIND.target(job, None)
+    try:
+        walk, poster = walk_of(source, job.views[0], config.lens, title(source), config.free)
+    except ValueError as error:
+        raise ValueError(
+            f"{source.path}: {error}".replace(f"{source.path}: {source.path}:", f"{source.path}:")
+        ) from None
+    scene = packed(source)
+    assert scene is not None
+    with atomic(path) as temporary:
+        temporary.write_text(page(walk.facts(), poster, scene), encoding="utf-8")
+    splats, _ = source.model.splats() or ([], ())
+    return f"{len(splats):,} splats to walk around in"
+
+
+def title(source: Source) -> str:
+    """What a page is called: the run, or the file."""
+    name = source.path.resolve()
+    return name.stem if name.is_file() else name.name
+
+
+KIND = Page()

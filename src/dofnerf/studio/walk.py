@@ -1,0 +1,97 @@
+"""What the walk-around page is told of a source: cameras and lenses of the photos, where it opens, how far it reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from dofnerf.camera import Camera
+from dofnerf.files.pictures import to_bytes
+from dofnerf.models.splat.raster import Style
+from dofnerf.optics import Lens
+from dofnerf.optics.lens import inverse
+from dofnerf.scenes import Viewpoint
+from dofnerf.studio.flags import LAYERS, LensFlags, automatic_aperture
+from dofnerf.studio.rgbd import RGBD
+from dofnerf.studio.shoot import sharp_picture
+from dofnerf.studio.source import Source
+from dofnerf.studio.viewpoints import learned_lens
+from dofnerf.web.walk_page import Walk, packed_scene
+
+POSTER = 640  # pixels across
+SEEN = 96  # pixels across of the views from which the range of depths is taken
+VIEWS = 12  # as many
+
+
+def walk_of(
+    source: Source, home: Viewpoint, flags: LensFlags, title: str, free: bool = False
+) -> tuple[Walk, np.ndarray]:
+    """(what the page is told, its poster (H, W, 3) uint8). It opens at `home`, behind the lens that the flags ask for or
+    one like those of the photos. Refuses a view that shows nothing."""
+    from dofnerf.models.base import PLAIN
+
+    camera = resized(home.camera, POSTER)
+    _, picture = sharp_picture(source.model, camera)
+    if picture.holes.all():
+        raise ValueError(f"{source.path}: view {home.name} shows nothing; give another view")
+    photos = [replace(view, lens=view.lens or learned_lens(source, view)) for view in source.views]
+    disparity, _ = replace(flags, focus_at=None).disparity(picture)
+    if flags.focus_at is not None:
+        _, whole = sharp_picture(source.model, home.camera)
+        disparity, _ = flags.disparity(whole)
+    automatic, _ = automatic_aperture(picture, [disparity])
+    automatic *= home.camera.fx / camera.fx
+    given = flags.opening(home.camera.width, home.camera, source.optics)
+    aperture = (
+        given[0]
+        if given
+        else (home.lens.aperture if home.lens is not None else usual(photos, home.camera) or automatic)
+    )
+    lens = Lens(float(aperture), inverse(disparity), flags.aperture_shape())
+    blur = replace(PLAIN, layers=1 if source.flat else LAYERS, light=source.light)
+    small = lens.scaled(camera.fx, home.camera.fx)
+    shown = source.model.view(camera, small, blur).image if aperture > 0 else source.model.view(camera).image
+    ups = [view.camera.camera_to_world[:, 1] for view in source.views]
+    up = tuple(np.mean(ups, axis=0).tolist()) if ups else tuple(source.up)
+    scale = flags.scale(source.optics)
+    focal_mm = flags.focal_length or home.camera.fx / home.camera.width * flags.sensor(source.optics)
+    walk = Walk(
+        title, photos, home.camera, lens, depth_range(source, [home.camera, *(view.camera for view in photos)], picture),
+        automatic, up, None if scale is None else scale.metres, focal_mm, free,
+    )  # fmt: skip
+    return walk, to_bytes(shown.clamp(0, 1).cpu().numpy())
+
+
+def packed(source: Source) -> bytes | None:
+    """The source's Gaussians as the page reads them; None if it has none."""
+    made_of, style = source.model.splats(), getattr(source.model, "style", None)
+    if made_of is None or not isinstance(style, Style):
+        return None
+    splats, background = made_of
+    return packed_scene(splats, background, style.near, style.antialiased, style.light, source.light)
+
+
+def usual(photos: Iterable[Viewpoint], camera: Camera) -> float:
+    """The median aperture of the photos, before this camera; 0 if none is known."""
+    found = [float(view.lens.aperture) * camera.fx / view.camera.fx for view in photos if view.lens is not None]
+    return float(np.median(found)) if found else 0.0
+
+
+def depth_range(source: Source, cameras: list[Camera], first: RGBD) -> tuple[float, float]:
+    """The disparities (far, near) that some views see, with a little room."""
+    ends = [first.disparity_range()]
+    for camera in cameras[:: max(1, len(cameras) // VIEWS)][:VIEWS] if source.model.is_quick else ():
+        _, picture = sharp_picture(source.model, resized(camera, SEEN))
+        if not picture.holes.all():
+            ends.append(picture.disparity_range())
+    far, near = min(end[0] for end in ends), max(end[1] for end in ends)
+    return max(far - 0.02 * (near - far), 0.0), near + 0.05 * (near - far)
+
+
+def resized(camera: Camera, width: int) -> Camera:
+    """The camera for a picture at most this wide."""
+    if camera.width <= width:
+        return camera
+    return camera.resized(width, max(1, round(camera.height * width / camera.width)))

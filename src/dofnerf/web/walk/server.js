@@ -1,0 +1,136 @@
+// What `dofnerf view` adds: the real photos beside the picture, films of keyframes, and a scene that is still training.
+import { download } from "./save.js";
+import { $, notice } from "./panel.js";
+import { cameraOf } from "./camera.js";
+
+const EVERY = 1500; // milliseconds between questions to the server
+
+export function connectServer(walk, scene) {
+  connectPhotos(walk);
+  connectFilms(walk);
+  let version = walk.facts.version;
+  setInterval(async () => {
+    if (document.hidden) return;
+    try {
+      const status = await (await fetch("status")).json();
+      if (status.version !== version) {
+        version = status.version;
+        if (walk.stage.use) walk.stage.use(await scene());
+        walk.touch();
+        walk.wake();
+      }
+      showJobs(status.films);
+    } catch {
+      notice("The viewer has ended; the picture stays.");
+    }
+  }, EVERY);
+}
+
+// The photo itself over the picture, as it was framed, while the camera stands where it was taken.
+function connectPhotos(walk) {
+  const photo = $("photo"), button = $("original");
+  let on = false;
+  button.hidden = !walk.facts.photos.some(({ file }) => file);
+  button.onclick = () => {
+    on = !on;
+    if (on && !walk.photo) walk.visit(walk.facts.photos.find(({ file }) => file));
+    walk.tell();
+  };
+  walk.listeners.push(({ split, comparing }) => {
+    const shown = walk.photo, seen = on && shown?.file;
+    button.setAttribute("aria-pressed", Boolean(seen));
+    photo.hidden = !seen;
+    if (!seen) return;
+    if (photo.getAttribute("src") !== shown.file) photo.src = shown.file;
+    const box = walk.canvas.getBoundingClientRect();
+    const scale = Math.sqrt((box.width * box.height) / (shown.width * shown.height));
+    const [width, height] = [shown.width * scale, shown.height * scale], left = (box.width - width) / 2;
+    Object.assign(photo.style, { width: `${width}px`, height: `${height}px`, left: `${left}px` });
+    photo.style.top = `${(box.height - height) / 2}px`;
+    const cut = comparing ? split * box.width - left : width / 2;
+    photo.style.clipPath = `inset(0 ${Math.max(width - cut, 0)}px 0 0)`;
+  });
+}
+
+function connectFilms(walk) {
+  const frames = [], list = $("keyframes");
+  let chosen = null;
+  $("films").hidden = false;
+  document.querySelector("[data-section=films]").hidden = false;
+  const draw = () => {
+    list.replaceChildren(...frames.map((frame, i) => {
+      const row = document.createElement("li");
+      const button = (text, label, act) => {
+        const made = document.createElement("button");
+        Object.assign(made, { type: "button", textContent: text, onclick: act });
+        made.setAttribute("aria-label", `${label} keyframe ${i + 1}`);
+        row.append(made);
+      };
+      button(`${i + 1}`, "Go to", () => walk.fly(frame.pose, frame.lens, frame.exposure));
+      button("↑", "Earlier:", () => swap(i, i - 1));
+      button("↓", "Later:", () => swap(i, i + 1));
+      button("✕", "Delete", () => { frames.splice(i, 1); draw(); });
+      return row;
+    }));
+    $("preview").disabled = $("render").disabled = frames.length < 2;
+  };
+  const swap = (i, j) => {
+    if (j < 0 || j >= frames.length) return;
+    [frames[i], frames[j]] = [frames[j], frames[i]];
+    draw();
+  };
+  $("add").onclick = () => {
+    frames.push({ pose: walk.view.pose, lens: walk.view.lens, exposure: walk.view.exposure });
+    draw();
+  };
+  $("preview").onclick = async () => {
+    const run = chosen = {};
+    for (const frame of frames) {
+      if (chosen !== run) return;
+      walk.fly(frame.pose, frame.lens, frame.exposure);
+      await new Promise((go) => setTimeout(go, 1300));
+    }
+  };
+  $("render").onclick = async () => {
+    const { width, height } = walk.canvas, seconds = Number($("seconds").value);
+    const keyframes = frames.map(({ pose, lens, exposure }) => {
+      const camera = cameraOf(pose, width, height);
+      const { focus, blades, rotation } = lens;
+      return { camera, lens: { aperture: lens.opening * pose.focal * camera.fx, focus }, blades, rotation, exposure };
+    });
+    const answer = await fetch("films", { method: "POST", body: JSON.stringify({ keyframes, seconds }) });
+    if (!answer.ok) notice((await answer.text()) || "This film cannot be made.");
+  };
+  draw();
+}
+
+const offered = new Set();
+
+// Films that the server makes or has made: how far, how long still, cancel; or to download.
+function showJobs(films) {
+  $("jobs").replaceChildren(...films.map((film) => {
+    const row = document.createElement("li"), words = document.createElement("span");
+    row.append(words);
+    const button = (text, act) => {
+      row.append(Object.assign(document.createElement("button"), { type: "button", textContent: text, onclick: act }));
+    };
+    if (film.state === "done") {
+      words.textContent = film.name;
+      button("Download", () => fetchFilm(film.name));
+      if (film.fresh && !offered.has(film.name)) {
+        offered.add(film.name);
+        notice(`${film.name} is ready, and kept in ${film.folder}.`);
+      }
+    } else if (film.state === "working") {
+      const left = film.left === null ? "" : `, ${Math.max(1, Math.round(film.left))} s left`;
+      words.textContent = `${film.name}: ${Math.round(100 * film.share)} %${left}`;
+      button("Cancel", () => fetch(`films/${film.name}`, { method: "DELETE" }));
+    } else words.textContent = `${film.name}: ${film.state}`;
+    return row;
+  }));
+}
+
+async function fetchFilm(name) {
+  const answer = await fetch(`films/${name}`);
+  if (answer.ok) download(await answer.blob(), name);
+}
