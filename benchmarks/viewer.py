@@ -1,5 +1,4 @@
-"""How quickly the viewer answers: frames a second of an orbit around splats, and a lens slider before a volumetric
-field.
+"""How quickly the viewer's server draws what the browser cannot, and how much memory visitors take.
 
     python benchmarks/viewer.py RUN [RUN ...]     (of any field; the packaged scene's are meant)
 
@@ -7,15 +6,18 @@ For each run, at 504 × 378: what a glance takes (the picture of a camera that m
 drawing and keeping the layers takes; and what a move of a lens slider takes from then on, whole, and with half and a
 third of the pixels along each side, of which the viewer takes the largest that it can do in 70 ms. Medians of wall and
 of processor time, which a busy machine changes less; with NUMBA_NUM_THREADS=1 the latter is what one core needs. Then,
-for splats, how near layers come to the exact lens, by their number.
+for splats, how near layers come to the exact lens, by their number; and memory with 32 visitors at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
+import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +27,9 @@ from dofnerf.models import Blur
 from dofnerf.optics import DISC, Lens, scatter_layers, to_display
 from dofnerf.studio.shoot import exact
 from dofnerf.studio.source import Source, open_source
-from dofnerf.studio.viewer.renderer import LAYERS, draw, photograph, quick_look, smaller
-from dofnerf.studio.viewer.settings import Settings, fitted
+from dofnerf.studio.view import ViewConfig, prepare
+from dofnerf.studio.viewer.renderer import LAYERS, Settings, draw, photograph, quick_look, smaller
+from dofnerf.studio.viewer.server import Server
 
 WIDTH, HEIGHT = 504, 378
 BLUR = 0.025  # largest radius, in widths
@@ -47,7 +50,7 @@ def took(work: Callable[[], object], rounds: int = ROUNDS) -> str:
 
 def measure(source: Source) -> None:
     model, light = source.model, source.light
-    camera = fitted(source.views[0].camera, WIDTH / HEIGHT, WIDTH)
+    camera = source.views[0].camera.resized(WIDTH, HEIGHT)
     drawn = draw(model, camera, LAYERS)
     assert drawn is not None
     far, near = drawn.picture.disparity_range()
@@ -71,7 +74,7 @@ def measure(source: Source) -> None:
 
 def quality(source: Source) -> None:
     """PSNR against 128 views from all over the lens, 252 pixels wide, focus near and far."""
-    camera = fitted(source.views[0].camera, WIDTH / HEIGHT, 252)
+    camera = source.views[0].camera.resized(WIDTH // 2, HEIGHT // 2)
     drawn = draw(source.model, camera, 1)
     assert drawn is not None
     far, near = drawn.picture.disparity_range()
@@ -89,6 +92,34 @@ def quality(source: Source) -> None:
         print(f"| layers against the exact lens, focus {name} | {', '.join(words)} | |")
 
 
+def memory(path: Path) -> None:
+    """Resident memory of the server before, with 32 visitors who each take the page and the scene, and after."""
+    server = Server(prepare(ViewConfig(path)), "127.0.0.1", 0)
+    server.start()
+    before, slowest = resident(), [0.0]
+
+    def visit() -> None:
+        for part in ("/", "/scene.bin" if server.viewer.scene else "/status", "/status"):
+            begun = time.perf_counter()
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}{part}", timeout=300).read()
+            slowest[0] = max(slowest[0], time.perf_counter() - begun)
+
+    visitors = [threading.Thread(target=visit) for _ in range(32)]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join()
+    during = int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / 1024
+    server.stop()
+    words = f"{before:.0f} MB before, at most {during:.0f} MB, slowest answer {slowest[0]:.2f} s"
+    print(f"| memory with 32 visitors | {words} | |")
+
+
+def resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path)
@@ -99,6 +130,7 @@ def main() -> None:
         measure(source)
         if source.model.is_quick:
             quality(source)
+        memory(path)
 
 
 if __name__ == "__main__":

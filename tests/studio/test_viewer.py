@@ -1,66 +1,73 @@
-"""`dofnerf view` as a person meets it: a browser at a small run, clicks and sliders, and what is seen then."""
+"""`dofnerf view`: whom its server answers, with what, and the page in a browser at a small run."""
 
 from __future__ import annotations
 
 import http.client
-import math
+import json
+import socket
 import sys
-import threading
 import time
-from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from looks import sharpness
-from PIL import Image
 from small_shots import CAMERA, FAR, NEAR, card_and_wall, write_ply, write_run
 
-from browser import screenshot
 from dofnerf.cli import main
 from dofnerf.optics import scatter_layers
 from dofnerf.studio.view import DEMO_RUN, VIEW_RUN, ViewConfig, demo_run, prepare
-from dofnerf.studio.viewer.renderer import draw, photograph, quick_look, smaller
-from dofnerf.studio.viewer.session import Session, same, side_by_side, to_pane
-from dofnerf.studio.viewer.settings import STOPS, Settings, from_json
+from dofnerf.studio.viewer.films import reserve
+from dofnerf.studio.viewer.renderer import Settings, draw, photograph, quick_look, smaller
+from dofnerf.studio.viewer.server import Guard, Server
 
-viser = pytest.importorskip("viser", reason="viser is not installed (pip install 'dofnerf[view]')")
-WINDOW = 700, 320
-SIZE = 80  # pixels of the picture's longer side
-NEAR_PART, FAR_PART = (8, 24), (40, 54)  # columns of CAMERA's picture in which there is only the card, only the wall
+SIZE = 80  # pixels of the longer side of what the server draws
+
+
+def start(folder, field="splat"):
+    write_run(folder, field)
+    server = Server(prepare(ViewConfig(folder, size=SIZE)), "127.0.0.1", 0)
+    server.start()
+    return server
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    from dofnerf.studio.viewer.server import serve
-
-    folder = tmp_path_factory.mktemp("viewed")
-    write_run(folder / "run")
-    shared = prepare(ViewConfig(folder / "run", size=SIZE))
-    served = serve(shared, "127.0.0.1", 18080, "test")
-    served.shared = shared
-    yield served
-    served.stop()
+def served(tmp_path_factory):
+    server = start(tmp_path_factory.mktemp("viewed") / "run")
+    yield server
+    server.stop()
 
 
-@pytest.fixture
-def visit(server, watched):
-    """Opens the viewer as one more session → (page, session)."""
-
-    def enter():
-        before = set(server.sessions)
-        page = watched(f"http://127.0.0.1:{server.get_port()}", *WINDOW)
-        session = newcomer(server, before)
-        settle(page, session)
-        return page, session
-
-    return enter
+@pytest.fixture(scope="module")
+def volume(tmp_path_factory):
+    server = start(tmp_path_factory.mktemp("viewed") / "volume", "hash")
+    yield server
+    server.stop()
 
 
-def newcomer(server, before):
-    until(lambda: set(server.sessions) - before)
-    return server.sessions[max(set(server.sessions) - before)]
+def ask(server, method, path, body=None, **headers) -> tuple[int, bytes]:
+    """Status and body; `Host` is ours unless given."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    headers = {key.replace("_", "-"): value for key, value in headers.items()}
+    connection.putrequest(method, path, skip_host="Host" in headers)
+    data = None if body is None else json.dumps(body).encode()
+    for key, value in (headers | ({} if data is None else {"Content-Length": str(len(data))})).items():
+        connection.putheader(key, value)
+    connection.endheaders(data)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def told(camera=CAMERA) -> dict:
+    pose = camera.camera_to_world
+    numbers = {key: getattr(camera, key) for key in ("fx", "fy", "cx", "cy", "width", "height")}
+    return {"position": pose[:, 3].tolist(), "axes": pose[:, :3].T.reshape(-1).tolist(), **numbers}
+
+
+def asked(**more) -> dict:
+    return {"camera": told(), "lens": {"aperture": 4.0, "focus": 0.4}, "level": 9} | more
 
 
 def until(true, seconds=60.0) -> None:
@@ -70,104 +77,131 @@ def until(true, seconds=60.0) -> None:
         time.sleep(0.05)
 
 
-def settle(page, session) -> None:
-    page.wait_for_timeout(100)
-    assert session.resting.wait(60)
-    page.wait_for_function("document.body.innerText.includes('resting')")
-    page.wait_for_timeout(300)
+def test_only_its_own_host_and_origin_are_answered(served):
+    ours = f"127.0.0.1:{served.port}"
+    for headers in ({}, {"Host": ours}, {"Host": f"localhost:{served.port}"}, {"Origin": f"http://{ours}"}):
+        assert ask(served, "GET", "/status", **headers)[0] == 200, headers
+    evil = [
+        {"Host": "evil.example"}, {"Host": f"evil.example:{served.port}"}, {"Host": ""}, {"Host": f"{ours}@evil.example"},
+        {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": f"https://{ours}"},
+        {"Origin": "http://127.0.0.1:1"}, {"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "same-site"},
+        {"Host": "192.168.1.5"}, {"Origin": "http://evil.example", "Upgrade": "websocket", "Connection": "Upgrade"},
+        {"Host": "evil.example", "Upgrade": "websocket", "Connection": "Upgrade"},
+    ]  # fmt: skip
+    before = len(served.viewer.films.jobs)
+    for headers in evil:
+        for method, path, body in (
+            ("GET", "/", None), ("GET", "/scene.bin", None), ("POST", "/films", {}), ("DELETE", "/films/film-1.mp4", None)
+        ):  # fmt: skip
+            if path == "/" and "Sec_Fetch_Site" in headers:
+                continue  # a link from elsewhere may open the page
+            assert ask(served, method, path, body, **headers)[0] == 403, (headers, path)
+    assert len(served.viewer.films.jobs) == before
 
 
-def seen(page) -> tuple[float, float]:
-    """Sharpness of the card and of the wall, in pixels of CAMERA's picture."""
-    shot = Image.fromarray((255 * screenshot(page)).astype(np.uint8))
-    parts = []
-    for first, last in (NEAR_PART, FAR_PART):
-        (left, top), (right, bottom) = place(page, first, 20), place(page, last, 42)
-        crop = shot.crop((round(left), round(top), round(right), round(bottom)))
-        parts.append(sharpness(np.asarray(crop.resize((last - first, 22), Image.Resampling.BOX)).astype(float) / 255))
-    return parts[0], parts[1]
+def test_more_hosts_by_flags():
+    assert Guard("192.168.1.5").allows("192.168.1.5:80", None, None, False)
+    assert not Guard("192.168.1.5").allows("192.168.1.6:80", None, None, False)
+    everywhere = Guard("0.0.0.0", ["https://pictures.example"])
+    assert everywhere.allows("10.0.0.3:8080", "http://10.0.0.3:8080", None, False)
+    assert everywhere.allows("pictures.example", "https://pictures.example", "same-origin", False)
+    assert not everywhere.allows("pictures.example", "https://evil.example", None, False)
+    assert not everywhere.allows("evil.example", None, None, True)
 
 
-def place(page, column: float, row: float) -> tuple[float, float]:
-    """Where a pixel of CAMERA's picture is in the window: the canvas is as high, and shows more at its sides."""
-    box = page.locator("canvas").first.bounding_box()
-    scale = box["height"] / CAMERA.height
-    return box["x"] + box["width"] / 2 + (column - CAMERA.width / 2) * scale, box["y"] + row * scale
+def test_nothing_but_the_page_is_served_and_nonsense_is_refused_in_one_line(served, capfd):
+    for path in ("/../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/checkpoint.safetensors", "/photos/99999.jpg",
+                 "/films/../checkpoint.safetensors", "/films/film-1.mp4%00.json"):  # fmt: skip
+        status, body = ask(served, "GET", path)
+        assert status == 404 and b"root:" not in body, path
+    for body in ({}, [], asked(camera=3), asked(lens=None), asked(level=float("1e999")), asked(camera=told() | {"fx": -1}),
+                 asked(camera=told() | {"axes": [0] * 9}), {"keyframes": [1, 2], "seconds": 2}):  # fmt: skip
+        for path in ("/picture", "/films", "/depth"):
+            if path == "/depth" and isinstance(body, dict) and body.get("camera") == told():
+                continue  # asks for no lens
+            status, _ = ask(served, "POST", path, body)
+            assert status == 400, (path, body)
+    capfd.readouterr()
+    for garbage in (b"\x16\x03\x01\x02\x00\x01\x00", b"\x00" * 100 + b"\r\n\r\n", b"GET\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", served.port), timeout=20) as line:
+            line.sendall(garbage)
+            line.shutdown(socket.SHUT_WR)
+            while line.recv(4096):
+                pass
+    time.sleep(0.3)
+    err = capfd.readouterr().err
+    assert "Traceback" not in err and err.count("\n") <= 3
+    assert ask(served, "GET", "/status")[0] == 200
 
 
-def act(page, session, do) -> tuple[float, float]:
-    """Do something that changes the settings or the camera → what is seen then."""
-    session.resting.clear()
-    do()
-    settle(page, session)
-    return seen(page)
+def test_a_slow_visitor_slows_nobody(served):
+    lines = [socket.create_connection(("127.0.0.1", served.port), timeout=20) for _ in range(32)]
+    try:
+        for line in lines:
+            line.sendall(b"GET /scene.bin HTTP/1.1\r\nHost: localhost\r\n")  # and never ends its question
+        begun = time.monotonic()
+        assert ask(served, "GET", "/scene.bin")[0] == 200
+        assert time.monotonic() - begun < 10
+    finally:
+        for line in lines:
+            line.close()
 
 
-def test_click_sliders_reload_and_a_second_session(visit, server):
-    page, session = visit()
-    near = act(page, session, lambda: page.mouse.click(*place(page, 16, 30)))
-    assert 1 / session.settings.disparity == pytest.approx(NEAR, rel=0.03)
-    far = act(page, session, lambda: page.mouse.click(*place(page, 47, 30)))
-    assert 1 / session.settings.disparity == pytest.approx(FAR, rel=0.05)
-    assert near[0] > 2 * far[0] and far[1] > 2 * near[1]
-
-    aperture = page.get_by_role("slider").nth(0)
-    wide = act(page, session, lambda: aperture.press("End"))
-    assert session.settings.radius == pytest.approx(server.shared.widest) and wide[0] < 0.7 * far[0]
-    sharp = act(page, session, lambda: page.get_by_role("button", name="All sharp", exact=True).click())
-    assert session.settings.radius == 0 and sharp[0] > 2 * wide[0]
-    focused = act(page, session, lambda: (aperture.press("End"), page.get_by_role("slider").nth(1).press("Home")))
-    assert session.settings.disparity == pytest.approx(server.shared.range[1], rel=1e-3) and focused[1] < 0.7 * sharp[1]
-
-    settings, before = session.settings, set(server.sessions)
-    act(page, session, lambda: page.mouse.click(*place(page, 16, 30)))
-    settings = session.settings
-    page.reload()
-    again = newcomer(server, before)
-    settle(page, again)
-    assert again.settings == settings
-    assert np.allclose(again.client.camera.position, session.client.camera.position, atol=1e-4)
-
-    other, second = visit()
-    kept = again.settings
-    act(other, second, lambda: other.mouse.click(*place(other, 47, 30)))
-    assert second.settings.disparity < 0.6 * kept.disparity and again.settings == kept
-    other.close()
-
-    shot = act(page, again, lambda: page.get_by_role("button", name="As shot").click())
-    lens = server.shared.learned("view-0")
-    assert again.settings.radius == pytest.approx(lens.aperture) and again.settings.disparity == pytest.approx(
-        1 / lens.focus_depth
-    )
-    assert min(shot) > 0
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Save the frame").click()
-    with Image.open(download.value.path()) as picture:
-        assert max(picture.size) == SIZE
-
-    page.get_by_text("Film", exact=True).click()
-    for _ in range(2):
-        page.get_by_role("button", name="Add a keyframe").click()
-    until(lambda: not again.panel.film.disabled)
-    again.panel.seconds.value = 0.5
-    page.get_by_role("button", name="Render the film").click()
-    films = server.shared.folder / "films"
-    until((films / "film-1.mp4").is_file)
-    assert (films / "film-1.json").is_file()
+def test_the_server_draws_what_the_browser_cannot(volume):
+    assert volume.viewer.scene is None and volume.viewer.facts["drawn"]
+    status, data = ask(volume, "POST", "/picture", asked())
+    assert status == 200 and data[:2] == b"\xff\xd8"
+    status, data = ask(volume, "POST", "/picture", asked(png=True, overlay=2))
+    assert status == 200 and data[:4] == b"\x89PNG"
+    status, data = ask(volume, "POST", "/depth", {"camera": told(), "column": 30, "row": 20})
+    assert status == 200 and "disparity" in json.loads(data)
+    for x in range(6):
+        moved = told() | {"position": [0.01 * x, 0, 0]}
+        ask(volume, "POST", "/picture", asked(camera=moved))
+    assert len(volume.viewer.kept) <= 3
 
 
-def test_only_this_machine_and_only_the_page_is_served(server):
-    assert server.get_host() == "127.0.0.1"
-    assert server.request_share_url() is None
-    for path in ("/../../../etc/passwd", "/%2e%2e/%2e%2e/%2e%2e/etc/passwd", "/checkpoint.safetensors", "/_viser.py"):
-        connection = http.client.HTTPConnection("127.0.0.1", server.get_port(), timeout=20)
-        connection.putrequest("GET", path, skip_host=False)
-        connection.endheaders()
-        answer = connection.getresponse()
-        body = answer.read()
-        assert answer.status >= 400, path
-        assert b"root:" not in body
-        connection.close()
+def test_a_film_is_made_without_anybody_watching_and_can_be_cancelled(served):
+    frames = [
+        {k: v for k, v in asked(camera=told() | {"position": [x, 0, 0]}).items() if k != "level"} for x in (0, 0.1)
+    ]
+    status, data = ask(served, "POST", "/films", {"keyframes": frames, "seconds": 0.2})
+    assert status == 200
+    name, folder = json.loads(data)["name"], served.viewer.films.folder
+    until(lambda: served.viewer.films.facts()[0]["state"] == "done")
+    assert (folder / name).is_file() and (folder / name).with_suffix(".json").is_file()
+    assert ask(served, "GET", f"/films/{name}")[1][4:8] == b"ftyp"
+    status, data = ask(served, "POST", "/films", {"keyframes": frames, "seconds": 60})
+    other = json.loads(data)["name"]
+    ask(served, "DELETE", f"/films/{other}")
+    until(lambda: served.viewer.films.facts()[0]["state"] == "cancelled")
+    assert not (folder / other).exists() and not (folder / other).with_suffix(".json").exists()
+
+
+def test_films_of_two_pages_have_names_of_their_own(tmp_path):
+    (tmp_path / "film-2.mp4").write_bytes(b"")
+    assert [reserve(tmp_path).name for _ in range(3)] == ["film-1.mp4", "film-3.mp4", "film-4.mp4"]
+
+
+def test_the_page_walks_films_and_follows_training(served, volume, watched):
+    for server in (served, volume):
+        page = watched(f"http://127.0.0.1:{server.port}/", 720, 240)
+        page.wait_for_selector("body:is([data-state=refining], [data-state=done])")
+        if server is served:
+            page.evaluate("dofnerf.stage.most = 4")
+        page.wait_for_selector("body[data-state=done]")
+        box = page.locator("#picture").bounding_box()
+        if server is served:
+            page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
+            page.wait_for_selector("#ring.seen")
+            page.wait_for_timeout(800)
+            assert 1 / page.evaluate("dofnerf.view.lens.focus") == pytest.approx(NEAR, rel=0.05)
+            page.click("#add")
+            page.click("#add")
+            assert page.locator("#keyframes li").count() == 2 and page.locator("#render").is_enabled()
+            page.click("#keyframes li >> nth=0 >> text=✕")
+            assert page.locator("#render").is_disabled()
+        assert page.locator("#films").is_visible()
 
 
 def test_the_lens_is_put_before_kept_layers_without_the_model(monkeypatch):
@@ -218,31 +252,6 @@ def test_overlays_mark_what_is_in_focus_and_what_is_near():
     assert depth[24, 15, 0] > 0.4 > depth[24, 50, 0] or depth[24, 15, 2] < depth[24, 50, 2]
 
 
-def test_side_by_side_and_where_a_click_lands():
-    picture, photo = np.full((30, 40, 3), 0.25), np.full((30, 40, 3), 0.75)
-    for aspect in (1.0, 2.0, 4.0):
-        sheet = side_by_side(picture, photo, aspect)
-        assert sheet.shape[1] / sheet.shape[0] == pytest.approx(aspect, rel=0.03)
-        rows, columns = np.nonzero(sheet[..., 0] == 0.25)
-        for row, column, wanted in ((rows.min(), columns.min(), (0, 0)), (rows.max() + 1, columns.max() + 1, (1, 1))):
-            place = to_pane(column / sheet.shape[1], row / sheet.shape[0], sheet.shape[1] / sheet.shape[0], 4 / 3)
-            assert place == pytest.approx(wanted, abs=0.05)
-        assert (sheet[..., 0] == 0.75).sum() == (sheet[..., 0] == 0.25).sum() == 1200
-
-
-def test_kept_settings_come_back_and_nonsense_does_not():
-    settings = Settings(0.1, 0.4, 6, 30.0, -1.0, "depth", "a.png", True)
-    pose = {"position": [0.0, 1, 2], "wxyz": [1.0, 0, 0, 0], "look_at": [0.0, 0, 0], "up": [0.0, 1, 0], "fov": 0.8}
-    text = settings.to_json(pose)
-    assert from_json(text, 1.0, ("a.png",)) == (settings, pose)
-    broken = [
-        text.replace(*pair) for pair in (("0.4", "NaN"), ("0.1", "9"), ("depth", "x"), ("a.png", "b"), ("0.8", "[]"))
-    ]
-    for bad in (None, "", "[]", "{}", text[:-4], *broken):
-        assert from_json(bad, 1.0, ("a.png",)) is None, bad
-    assert same(CAMERA, CAMERA) and same(CAMERA, CAMERA.resized(32, 24)) and not same(CAMERA, CAMERA.resized(40, 24))
-
-
 def test_the_demo_is_a_run_that_is_there_or_is_trained_now(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = []
@@ -258,25 +267,6 @@ def test_the_demo_is_a_run_that_is_there_or_is_trained_now(tmp_path, monkeypatch
     DEMO_RUN.mkdir(parents=True)
     (DEMO_RUN / "checkpoint.safetensors").write_bytes(b"")
     assert demo_run() == DEMO_RUN and len(asked) == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "give the folder of a run, or --demo"),
-        (["RUN", "--demo"], "not both"),
-        (["RUN", "--size", "9"], "--size must be 64"),
-        (["RUN", "--port", "99999"], "--port must be"),
-        (["nowhere"], "no such run"),
-        (["--demo", "--eye", "0,0,1"], "give both --eye and --look-at"),
-        (["--demo", "--blend", "light"], "--blend is for .ply files"),
-    ],
-)
-def test_refusals(server, capfd, arguments, words):
-    run = str(server.shared.folder)
-    assert main(["view", *(argument.replace("RUN", run) for argument in arguments)]) == 2
-    err = capfd.readouterr().err
-    assert words in err and err.count("\n") == 1
 
 
 def test_a_ply_keeps_its_colours_when_the_lens_opens(tmp_path):
@@ -301,41 +291,21 @@ def test_a_ply_keeps_its_colours_when_the_lens_opens(tmp_path):
     assert np.abs(theirs - sharp).max() > 0.02  # or else nothing is shown by this
 
 
-def test_films_of_two_sessions_have_names_of_their_own(tmp_path):
-    from dofnerf.studio.viewer.server import reserve
-
-    (tmp_path / "film-2.mp4").write_bytes(b"")
-    assert [reserve(tmp_path).name for _ in range(3)] == ["film-1.mp4", "film-3.mp4", "film-4.mp4"]
-
-
-def test_what_a_browser_sends_is_kept_within_bounds_and_runs_apart(server):
-    from dofnerf.studio.viewer.panel import Panel
-
-    panel = object.__new__(Panel)
-    panel.shared = server.shared
-    sent = {
-        "aperture": 7,
-        "focus": math.nan,
-        "blades": "999",
-        "rotation": -5,
-        "exposure": 1e9,
-        "overlay": "x",
-        "beside": True,
-    }
-    for name, value in sent.items():
-        setattr(panel, name, SimpleNamespace(value=value))
-    assert panel.read(0.3, "view-0") == Settings(server.shared.widest, 0.3, 0, 0.0, STOPS, "none", "view-0", False)
-    assert panel.disparity() == server.shared.range[1]
-    other = replace(server.shared, source=replace(server.shared.source, path=server.shared.folder / "other"))
-    assert other.key != server.shared.key == replace(server.shared).key
-
-
-def test_no_photo_is_shown_beside_that_has_no_file(server):
-    session = object.__new__(Session)
-    session.shared = replace(server.shared, photos={"view-1": np.zeros((18, 24, 3))})
-    session.settings, session.pull, session.lock = Settings(photo="view-1", beside=True), (0.0, 0.0), threading.RLock()
-    session.resting, session.changed = threading.Event(), threading.Event()
-    session.change(exposure=1.0)
-    assert session.settings.beside
-    session.change(photo="view-0")
-    assert session.settings == Settings(photo="view-0", exposure=1.0)
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "give the folder of a run, or --demo"),
+        (["RUN", "--demo"], "not both"),
+        (["RUN", "--size", "9"], "--size must be 64"),
+        (["RUN", "--port", "99999"], "--port must be"),
+        (["RUN", "--allow-origin", "evil"], "--allow-origin must be like"),
+        (["nowhere"], "no such run"),
+        (["--demo", "--eye", "0,0,1"], "give both --eye and --look-at"),
+        (["--demo", "--blend", "light"], "--blend is for .ply files"),
+    ],
+)
+def test_refusals(served, capfd, arguments, words):
+    run = str(served.viewer.source.folder)
+    assert main(["view", *(argument.replace("RUN", run) for argument in arguments)]) == 2
+    err = capfd.readouterr().err
+    assert words in err and err.count("\n") == 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+import re
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +12,12 @@ import numpy as np
 import tyro
 
 from dofnerf import scenes
-from dofnerf.files.extras import how_to_install
 from dofnerf.scenes import Scene
-from dofnerf.studio.flags import Device, LensFlags, SplatFileFlags, ViewpointFlags, check_within, default, given
+from dofnerf.studio.flags import Device, LensFlags, SplatFileFlags, ViewpointFlags, check_within, default
 from dofnerf.studio.source import Source, is_splat_file, open_source
 
 if TYPE_CHECKING:
-    from dofnerf.studio.viewer.settings import Settings, Shared
+    from dofnerf.studio.viewer.server import Viewer
 
 DEMO_RUN, VIEW_RUN = Path("runs/demo/ours"), Path("runs/view-demo")
 DEMO_SHARE = 0.3  # of the steps of the preset fast
@@ -28,9 +27,9 @@ DEMO_SHARE = 0.3  # of the steps of the preset fast
 class ViewConfig:
     """Show a trained run, or the splats of a .ply file, in the browser: orbit, click to focus, turn the lens.
 
-    Drag to orbit, right-drag to move, scroll to come nearer, W A S D Q E to fly. Each browser has a camera and a lens
-    of its own; the lens flags say what it begins with. Only this machine is served, unless --host says otherwise. Needs
-    the extra `view`: pip install '.[view]'.
+    Drag to walk around, click to focus, scroll to come nearer; ? lists the keys. Splats are drawn by the browser, other
+    fields by this machine. The lens flags say what a page begins with. Only this machine is served, unless --host says
+    otherwise, and no other web site can ask it anything.
 
     For example:
       dofnerf view --demo                          the scene in the package
@@ -52,8 +51,13 @@ class ViewConfig:
     """The address to serve on: 127.0.0.1 is this machine only, 0.0.0.0 everybody who can reach it."""
     port: int = 8080
     """The port; the next free one is taken if something has it already."""
+    allow_origin: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ORIGIN", help_behavior_hint="(optional)")] = ()
+    """Sites besides this server's own that may ask it, such as https://pictures.example where a proxy passes it on.
+    Requests for another host, or from another site, are refused."""
     size: int = 720
-    """Pixels along the longer side of the picture when the camera rests."""
+    """Pixels along the longer side of films, and of pictures that the server draws (of other fields than splats)."""
+    free: bool = False
+    """Let the camera leave the region that the photos saw."""
     viewpoint: ViewpointFlags = field(default_factory=ViewpointFlags)
     lens: LensFlags = field(default_factory=LensFlags)
     splat_file: SplatFileFlags = field(default_factory=SplatFileFlags)
@@ -69,19 +73,21 @@ class ViewConfig:
         for_file = self.source is not None and is_splat_file(self.source)
         self.viewpoint.check(for_file)
         self.splat_file.check(for_file)
-        if importlib.util.find_spec("viser") is None:
-            raise ValueError(f"the viewer needs viser: {how_to_install('view')}")
+        for origin in self.allow_origin:
+            if not re.fullmatch(r"https?://[A-Za-z0-9.\-\[\]:]+", origin):
+                raise ValueError(f"--allow-origin must be like https://pictures.example, found {origin}")
 
 
 def run(config: ViewConfig, source: Source | None = None, scene: Scene | None = None) -> None:
     """Serve until interrupted. A `source` and a `scene` that are open already need not be read again."""
     config.check()
-    shared = prepare(config, source, scene)
-    from dofnerf.studio.viewer.server import serve
+    viewer = prepare(config, source, scene)
+    from dofnerf.studio.viewer.server import Server
 
-    server = serve(shared, config.host, config.port, f"dofnerf {shared.source.path.resolve().name}")
-    host = "localhost" if config.host == "127.0.0.1" else config.host
-    print(f"view     http://{host}:{server.get_port()}", flush=True)
+    server = Server(viewer, config.host, config.port, config.allow_origin)
+    server.start()
+    host = {"127.0.0.1": "localhost", "0.0.0.0": "localhost"}.get(config.host, config.host)
+    print(f"view     http://{host}:{server.port}", flush=True)
     print("         Ctrl+C ends it", flush=True)
     try:
         while True:
@@ -90,45 +96,29 @@ def run(config: ViewConfig, source: Source | None = None, scene: Scene | None = 
         server.stop()
 
 
-def prepare(config: ViewConfig, source: Source | None = None, scene: Scene | None = None) -> Shared:
+def prepare(config: ViewConfig, source: Source | None = None, scene: Scene | None = None) -> Viewer:
     """Everything that is read, before the first browser comes."""
+    path = config.source if config.source is not None else demo_run()
     if source is None:
-        source = open_source(demo_run() if config.source is None else config.source, config.splat_file, config.device)
+        source = open_source(path, config.splat_file, config.device)
     print(f"scene    {source.words}", flush=True)
-    from dofnerf.studio.viewer.renderer import draw
-    from dofnerf.studio.viewer.settings import Shared, fitted
+    from dofnerf.studio.viewer.server import Viewer, jpeg
     from dofnerf.studio.viewpoints import viewpoints
+    from dofnerf.studio.walk import walk_of
+    from dofnerf.train.checkpoint import FILE
 
     home = viewpoints(config.viewpoint, source)[0]
-    seen = draw(source.model, fitted(home.camera, home.camera.width / home.camera.height, 160), 1)
-    assert seen is not None
-    if seen.picture.holes.all():
-        raise ValueError(f"{source.path}: the first view shows nothing; give --eye and --look-at, or another --view")
-    views, photos = {view.name: view for view in source.views}, known_photos(config.scene, source, scene)
-    scale, sensor = config.lens.scale(source.optics), config.lens.sensor(source.optics)
-    unit = None if scale is None else scale.metres
-    shared = Shared(source, views, home, seen.picture, config.size, unit=unit, sensor=sensor, photos=photos)
-    return replace(shared, start=start_settings(config.lens, shared)) if given(config.lens, but=("unit",)) else shared
+    walk, poster = walk_of(source, home, config.lens, source.path.resolve().name, config.free)
+    photos = {name: jpeg(photo) for name, photo in known_photos(config.scene, source, scene).items()}
+    kept = source.path / FILE if source.path.is_dir() else source.path
 
+    def changed() -> float:
+        return kept.stat().st_mtime if kept.exists() else 0.0
 
-def start_settings(flags: LensFlags, shared: Shared) -> Settings:
-    """What the lens flags say that a session begins with."""
-    from dofnerf.studio.shoot import sharp_picture
-    from dofnerf.studio.viewer.settings import Settings, shape_choices
+    def reload() -> Source:
+        return open_source(path, config.splat_file, config.device)
 
-    camera, name = shared.home.camera, flags.shape if flags.shape not in ("disc", "blades") else None
-    shape = name or "", flags.blades or (6 if flags.shape == "blades" else 0)
-    if shape not in shape_choices().values():
-        raise ValueError(f"--blades: the viewer has 0 and 3 to 9, found {flags.blades}")
-    settings = Settings(
-        0.25 * shared.widest, shared.first.disparity_in_the_middle(), shape[1], flags.rotation, shape=shape[0]
-    )
-    if not (flags.opened or flags.focused):
-        return settings
-    lens, _ = flags.resolve(camera, sharp_picture(shared.source.model, camera)[1], shared.source.optics)
-    if lens is None:
-        return replace(settings, radius=0.0)
-    return replace(settings, radius=lens.aperture / camera.fx, disparity=lens.focus_disparity)
+    return Viewer(source, walk, poster, photos, config.size, changed, reload)
 
 
 def demo_run() -> Path:

@@ -1,4 +1,4 @@
-"""From a camera and settings to a picture, as quickly as a slider moves.
+"""Pictures of a scene that the browser cannot draw itself: from a camera and settings to a picture.
 
 What a model sees is drawn once for a camera, in layers of depth, and kept; every lens is put before those layers,
 without asking the model again. A coarse picture comes first: of few pixels while the camera moves, of the kept layers
@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,12 +18,11 @@ from torch import Tensor
 
 from dofnerf.camera import Camera
 from dofnerf.models import Model, View
-from dofnerf.optics import scatter, scatter_layers, to_display, to_linear
+from dofnerf.optics import Lens, scatter, scatter_layers, shape_of, to_display, to_linear
 from dofnerf.optics.layers import Layers, split_layers
 from dofnerf.optics.light import Curve
 from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.shoot import picture_with_depth
-from dofnerf.studio.viewer.settings import Settings
 
 LAYERS = 3  # more make no better picture of splats: benchmarks/viewer.py
 _KEYS = ("colour", "alpha", "disparity")
@@ -30,6 +30,25 @@ MOST_BLUR = 0.1  # radius, in widths of the picture
 PEAK = 0.0005  # radius below which a thing counts as in focus, in widths
 STRIP = 6000  # rays of a volumetric model after which it is asked whether the picture is still wanted
 BUSY = threading.RLock()  # kernels run on all cores, and not on two pictures at once
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`radius` of the lens in scene units (0: all in focus), `disparity` of the focus, `rotation` in degrees,
+    `exposure` in stops; `shape` is the name of an aperture that is neither round nor a polygon."""
+
+    radius: float = 0.0
+    disparity: float = 0.0
+    blades: int = 0
+    rotation: float = 0.0
+    exposure: float = 0.0
+    overlay: Literal["none", "focus peaking", "depth"] = "none"
+    shape: str = ""
+
+    def lens(self, camera: Camera) -> Lens:
+        """The lens before a camera."""
+        shape = shape_of(self.shape or None, self.blades, self.rotation)
+        return Lens(self.radius * camera.fx, shape=shape, focus_disparity=self.disparity)
 
 
 @dataclass(frozen=True)
@@ -159,19 +178,3 @@ def peaked(shown: np.ndarray, picture: RGBD, aperture: float, disparity: float) 
     strength = np.clip(edges / 0.06 - 0.5, 0, 1) * np.clip(2 - blur / (PEAK * grey.shape[1]), 0, 1)
     quiet = 0.6 * shown + 0.4 * shown.mean(-1, keepdims=True)
     return quiet + strength[..., None] * (np.array([1.0, 0.15, 0.1], np.float32) - quiet)
-
-
-class Clock:
-    """How many pixels can be drawn in a moment: learned from how long pictures took."""
-
-    def __init__(self, moment: float, first: float = 20_000.0) -> None:
-        self.moment, self.pixels = moment, first
-
-    def learn(self, camera: Camera, seconds: float) -> None:
-        """A picture of that many pixels took so long."""
-        rate = camera.width * camera.height / max(seconds, 1e-4)
-        self.pixels = 0.6 * self.pixels + 0.4 * rate * self.moment
-
-    def divisor(self, camera: Camera) -> int:
-        """How many times fewer pixels along a side a picture must have to be done in a moment, 1 to 16."""
-        return int(np.clip(np.ceil(np.sqrt(camera.width * camera.height / max(self.pixels, 1.0))), 1, 16))

@@ -1,220 +1,398 @@
-"""The viewer's server: its sessions, what each control does, and films of a session's keyframes."""
+"""The viewer's HTTP server: who is answered, and with what.
+
+Any web page may send requests to this machine, so a request is answered only if its Host is a name of ours (loopback
+names, the bound address, what --allow-origin adds) and its Origin, if it has one, is the same. Everything else gets 403:
+another site can neither read pictures, nor start films, nor get in by giving its own name our address (DNS rebinding).
+
+Memory is bounded: the page, the packed scene and the photos are kept once for all visitors, and drawn pictures of other
+fields in a small cache. Each connection has a thread and a time limit, so that a slow visitor slows nobody.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
-import itertools
+import ipaddress
+import json
+import math
+import re
+import socket
+import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
-import viser
 from PIL import Image
 
-from dofnerf.files import write_video
+from dofnerf.camera import Camera
 from dofnerf.files.pictures import to_bytes
-from dofnerf.models import Blur
 from dofnerf.optics import Lens
 from dofnerf.optics.lens import inverse
 from dofnerf.scenes import Viewpoint
-from dofnerf.studio.film import photograph_moment
-from dofnerf.studio.keyframes import Moment, between, write_keyframes
-from dofnerf.studio.viewer.renderer import BUSY, LAYERS, draw, photograph
-from dofnerf.studio.viewer.session import Session, same
-from dofnerf.studio.viewer.settings import Shared, held
+from dofnerf.studio.flags import ShapeFlags
+from dofnerf.studio.keyframes import Moment
+from dofnerf.studio.source import Source
+from dofnerf.studio.viewer.films import MOST_KEYFRAMES, Films
+from dofnerf.studio.viewer.renderer import LAYERS, Drawn, Settings, draw, photograph
+from dofnerf.studio.walk import packed
+from dofnerf.web.walk_page import Walk, page
 
-FPS = 24
-FILMS = "films"
-MOST_KEYFRAMES = 100
-
-
-class Server(viser.ViserServer):
-    """viser's, which does not open itself to the world: no session may ask for a tunnel to it. `sessions` by their
-    ids."""
-
-    def __init__(self, **options: Any) -> None:
-        self.sessions: dict[int, Session] = {}
-        super().__init__(**options)
-
-    def request_share_url(self, verbose: bool = True) -> str | None:
-        return None
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+SECONDS = 30  # that a connection may be silent
+CONNECTIONS = 128  # at once; more are closed
+LARGEST_BODY = 1 << 18  # bytes of a question
+KEPT = 3  # drawn pictures of other fields than splats
+LEVELS = (8, 4, 2, 1)  # in which such pictures get finer when the camera rests
+OVERLAYS = ("none", "focus peaking", "depth")
+FILM = re.compile(r"film-[0-9]{1,9}\.mp4")
 
 
-def serve(shared: Shared, host: str, port: int, title: str) -> Server:
-    """Begin to serve; returns at once."""
-    with contextlib.redirect_stdout(io.StringIO()):  # it would say where it is; we do
-        server = Server(host=host, port=port, label=title, verbose=False)
-    server.gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False)
-    server.gui.main_panel.dock_right()
-    sessions = server.sessions
-
-    @server.on_client_connect
-    def _(client: Any) -> None:
-        session = sessions[client.client_id] = Session(client, shared)
-        listen(session)
-        session.enter()
-
-    @server.on_client_disconnect
-    def _(client: Any) -> None:
-        session = sessions.pop(client.client_id, None)
-        if session is not None:
-            session.leave()
-
-    return server
+class Refused(ValueError):
+    """A request that makes no sense."""
 
 
-def listen(session: Session) -> None:
-    """What each control does. viser also tells of values that we set, and we set values ourselves: those do not
-    count."""
-    panel = session.panel
+class Viewer:
+    """What is served: the page of `walk` with its `poster`, the source's scene, and `photos` (JPEG by name). Pictures
+    that the server draws have at most `longest` pixels along a side. `reload` opens the source again, if it can have
+    changed: `changed` says when it did."""
 
-    def by_hand(event: Any) -> bool:
-        return event.client is not None
+    def __init__(
+        self, source: Source, walk: Walk, poster: np.ndarray, photos: Mapping[str, bytes], longest: int,
+        changed: Callable[[], float] = lambda: 0.0, reload: Callable[[], Source] | None = None,
+    ) -> None:  # fmt: skip
+        self.source, self.photos, self.longest = source, photos, longest
+        self.changed, self.reload, self.version = changed, reload, changed()
+        self.scene, self.films = packed(source), Films(source, longest)
+        self.lock, self.kept = threading.Lock(), OrderedDict[str, Drawn]()
+        self.names = [view.name for view in walk.photos]
+        facts = walk.facts() | {"served": True, "drawn": self.scene is None, "version": self.version}
+        for i, photo in enumerate(facts["photos"]):
+            if photo["name"] in photos:
+                photo["file"] = f"photos/{i}.jpg"
+        self.facts, self.poster = facts, poster
 
-    def lens_changed(event: Any) -> None:
-        if by_hand(event):
-            settings = panel.read(session.settings.disparity, session.settings.photo)
-            names = ("radius", "blades", "shape", "rotation", "exposure", "overlay", "beside")
-            session.change(**{name: getattr(settings, name) for name in names})
+    def page(self) -> bytes:
+        return page(self.facts | {"version": self.version}, self.poster, None).encode()
 
-    for control in (panel.aperture, panel.blades, panel.rotation, panel.exposure, panel.overlay, panel.beside):
-        control.on_update(lens_changed)
+    def status(self) -> dict[str, Any]:
+        """Which state of the scene there is, and the films. A run that is still training is read again."""
+        with self.lock:
+            now = self.changed()
+            if self.reload is not None and now != self.version:
+                with contextlib.suppress(OSError, ValueError):  # being written
+                    self.source = self.reload()
+                    self.films.source, self.scene, self.version = self.source, packed(self.source), now
+                    self.kept.clear()
+        return {"version": self.version, "films": self.films.facts()}
 
-    def focus_changed(event: Any) -> None:
-        if by_hand(event):
-            session.change(disparity=panel.disparity(), at_once=True)
+    def picture(self, asked: dict[str, Any]) -> tuple[bytes, bool]:
+        """(a JPEG, or PNG, of a camera through a lens, whether it is as fine as there is)."""
+        camera, level = (
+            self._sized(camera_of(asked["camera"])),
+            min(max(int(number(asked, "level")), 0), len(LEVELS) - 1),
+        )
+        times = LEVELS[level]
+        small = camera.resized(max(8, camera.width // times), max(8, camera.height // times))
+        drawn, settings = self._drawn(small), settings_of(asked, small)
+        image = Image.fromarray(to_bytes(photograph(drawn, settings, self.source.light)))
+        file = io.BytesIO()
+        if asked.get("png") is True:
+            image.save(file, "PNG")
+        else:
+            image.save(file, "JPEG", quality=80 + 4 * level)
+        return file.getvalue(), times == 1
 
-    def photo_changed(event: Any) -> None:
-        if by_hand(event):
-            session.change(photo=panel.photo.value if panel.photo.value in session.photos else "")
-            panel.beside.value = session.settings.beside
-            if session.settings.beside:
-                stand(session)
+    def depth(self, asked: dict[str, Any]) -> float | None:
+        """The disparity at a pixel, or None where nothing is."""
+        camera = self._sized(camera_of(asked["camera"]))
+        small = camera.resized(max(8, camera.width // 4), max(8, camera.height // 4))
+        ratio = small.width / asked["camera"]["width"]
+        x, y = int(number(asked, "column") * ratio), int(number(asked, "row") * ratio)
+        try:
+            return self._drawn(small).picture.disparity_at(x, y)
+        except ValueError:
+            return None
 
-    def as_shot(_: Any) -> None:
-        lens = session.shared.learned(session.settings.photo)
-        stand(session)
-        if lens is not None:
-            session.change(radius=lens.aperture, disparity=lens.focus_disparity)
-            panel.show(session.settings)
+    def _sized(self, camera: Camera) -> Camera:
+        scale = min(1.0, self.longest / max(camera.width, camera.height))
+        return camera.resized(max(8, round(camera.width * scale)), max(8, round(camera.height * scale)))
 
-    def sharp(_: Any) -> None:
-        session.change(radius=0.0)
-        panel.show(session.settings)
-
-    panel.focus.on_update(focus_changed)
-    panel.photo.on_update(photo_changed)
-    panel.sharp.on_click(sharp)
-    panel.as_shot.on_click(as_shot)
-    panel.stand.on_click(lambda _: stand(session))
-    panel.stand.on_click(sharp)
-    panel.home.on_click(lambda _: session.go_to(session.shared.home.camera))
-    panel.save.on_click(lambda _: save(session))
-    session.client.scene.on_click()(lambda event: session.click(*event.screen_pos))
-    keyframes(session)
-
-
-def stand(session: Session) -> None:
-    """Where the chosen photo was taken."""
-    view = session.shared.views.get(session.settings.photo)
-    if view is not None:
-        session.go_to(view.camera)
-
-
-def save(session: Session) -> None:
-    """The picture as it is now, whole, for the browser to download; drawn for that if it is on the screen only
-    coarsely."""
-    shared, camera, drawn = session.shared, session.camera(), session.drawn
-    if drawn is None or not same(drawn.camera, camera) or drawn.camera.width < camera.width:
-        drawn = draw(shared.source.model, camera, LAYERS, cut=shared.source.cut)
+    def _drawn(self, camera: Camera) -> Drawn:
+        key = f"{camera.camera_to_world.tobytes().hex()} {camera.fx} {camera.width} {camera.height}"
+        with self.lock:
+            if key in self.kept:
+                self.kept.move_to_end(key)
+                return self.kept[key]
+        drawn = draw(self.source.model, camera, LAYERS, cut=self.source.cut)
         assert drawn is not None
-    image = photograph(drawn, replace(session.settings, beside=False), shared.source.light)
-    file = io.BytesIO()
-    Image.fromarray(to_bytes(image)).save(file, "PNG")
-    session.client.send_file_download("dofnerf-frame.png", file.getvalue(), save_immediately=True)
+        with self.lock:
+            self.kept[key] = drawn
+            while len(self.kept) > KEPT:
+                self.kept.popitem(last=False)
+        return drawn
 
-
-def keyframes(session: Session) -> None:
-    """Record moments, and make a film of them."""
-    panel, moments = session.panel, []  # type: ignore[var-annotated]
-
-    def tell() -> None:
-        panel.count.content = f"{len(moments)} keyframe{'s' * (len(moments) != 1)}." if moments else "No keyframes yet."
-        panel.film.disabled = len(moments) < 2
-
-    @panel.record.on_click
-    def _(_: Any) -> None:
-        if len(moments) < MOST_KEYFRAMES:
-            settings, camera = session.settings, session.camera()
+    def film(self, asked: dict[str, Any]) -> str:
+        """Begin a film of keyframes; returns its name."""
+        entries, seconds = asked.get("keyframes"), number(asked, "seconds")
+        if not isinstance(entries, list) or not 2 <= len(entries) <= MOST_KEYFRAMES or not 0.1 <= seconds <= 60:
+            raise Refused(f"a film has 2 to {MOST_KEYFRAMES} keyframes, up to 60 seconds apart")
+        moments = []
+        for i, entry in enumerate(entries):
+            camera = camera_of(entry["camera"])
+            settings = settings_of(entry, camera)
             lens = Lens(settings.radius * camera.fx, inverse(settings.disparity)) if settings.radius > 0 else None
-            view, shape = Viewpoint("keyframe", camera, lens), settings.shape or None
-            moments.append(Moment(view, settings.blades, settings.rotation, settings.exposure, shape=shape))
-        tell()
-
-    @panel.forget.on_click
-    def _(_: Any) -> None:
-        moments.clear()
-        tell()
-
-    @panel.film.on_click
-    def _(_: Any) -> None:
-        timed = [replace(moment, time=i * held(panel.seconds.value, 0.5, 10.0)) for i, moment in enumerate(moments)]
-        if len(timed) > 1:
-            panel.film.disabled = True
-            threading.Thread(target=film, args=(session, timed, tell), daemon=True).start()
+            view = Viewpoint("keyframe", camera, lens)
+            moments.append(Moment(view, settings.blades, settings.rotation, settings.exposure, i * seconds))
+        return self.films.start(moments).path.name
 
 
-def film(session: Session, moments: Sequence[Moment], done: Callable[[], None]) -> None:
-    """Render and write RUN/films/film-N.mp4, and its keyframes beside it, which go if it fails; shows how far it is."""
-    panel, shared = session.panel, session.shared
-    folder = shared.folder / FILMS
-    times = np.arange(0, moments[-1].time + 1e-9, 1 / FPS)
-    shots = between(
-        moments, [float(time) for time in times], min(shared.longest, moments[0].view.camera.width) // 2 * 2
-    )
+def number(values: Mapping[str, Any], key: str) -> float:
+    """A finite number of a request."""
+    value = values.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise Refused(f"{key} is no number")
+    return float(value)
 
-    def frames() -> Iterator[np.ndarray]:
-        for i, shot in enumerate(shots):
-            panel.progress.value = 100 * i / len(shots)
-            with BUSY:
-                picture = photograph_moment(shared.source, shot, Blur(LAYERS, shared.source.light))  # as in the viewer
-            yield picture
-            if not session.alive:
-                raise RuntimeError("the browser has gone")
 
-    panel.progress.visible = True
-    path = None
+def camera_of(told: Any) -> Camera:
+    """The camera that a page tells of."""
+    if not isinstance(told, dict):
+        raise Refused("camera is missing")
+    values: dict[str, list[float]] = {}
+    for key, count in (("position", 3), ("axes", 9)):
+        numbers = told.get(key)
+        if not isinstance(numbers, list) or len(numbers) != count:
+            raise Refused(f"{key} must have {count} numbers")
+        values[key] = [number({key: value}, key) for value in numbers]
+    axes = np.array(values["axes"]).reshape(3, 3).T
+    if np.abs(axes.T @ axes - np.eye(3)).max() > 1e-3:
+        raise Refused("axes must be a rotation")
+    pose = np.concatenate([axes, np.array(values["position"])[:, None]], axis=1)
+    fx, fy, cx, cy, width, height = (number(told, key) for key in ("fx", "fy", "cx", "cy", "width", "height"))
+    if not (1 <= width <= 8192 and 1 <= height <= 8192 and fx > 0 and fy > 0) or not np.isfinite(pose).all():
+        raise Refused("no such camera")
+    return Camera(pose, fx, fy, cx, cy, int(width), int(height))
+
+
+def settings_of(asked: Mapping[str, Any], camera: Camera) -> Settings:
+    """Lens, shape, exposure and overlay that a page asks for; the lens is told before the page's own camera."""
+    told, lens = asked.get("camera"), asked.get("lens")
+    if not isinstance(lens, dict) or not isinstance(told, dict):
+        raise Refused("lens is missing")
+    aperture, focus, blades = number(lens, "aperture"), number(lens, "focus"), int(number(asked, "blades"))
+    overlay, exposure = int(number(asked, "overlay")), number(asked, "exposure")
+    if aperture < 0 or focus < 0 or abs(exposure) > 32 or not 0 <= overlay < len(OVERLAYS):
+        raise Refused("no such lens")
+    rotation = number(asked, "rotation")
+    ShapeFlags(None, max(blades, 0), rotation).check()
+    radius = aperture / number(told, "fx")
+    return Settings(radius, focus, max(blades, 0), rotation, exposure, OVERLAYS[overlay])  # type: ignore[arg-type]
+
+
+class Guard:
+    """Which Host and Origin are ours: loopback names, the bound `host`, and `origins` (--allow-origin). Bound to every
+    address, names of this machine and plain addresses are ours too: another site's name never is."""
+
+    def __init__(self, host: str, origins: Collection[str] = ()) -> None:
+        self.origins = {origin.rstrip("/").lower() for origin in origins}
+        self.names = {*LOOPBACK, host.lower(), *(urlsplit(origin).hostname or "" for origin in self.origins)}
+        self.everywhere = host in ("0.0.0.0", "::", "")
+        if self.everywhere:
+            self.names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    def allows(self, host: str | None, origin: str | None, site: str | None, is_page: bool) -> bool:
+        """Whether a request with these headers (Host, Origin, Sec-Fetch-Site) is answered."""
+        name = _name(host or "")
+        if name is None or not (name in self.names or (self.everywhere and _is_address(name))):
+            return False
+        if origin is not None:
+            return origin.lower() == f"http://{(host or '').lower()}" or origin.lower() in self.origins
+        return site in (None, "same-origin", "none") or is_page  # a link from elsewhere may open the page
+
+
+def _name(host: str) -> str | None:
+    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", host.lower())
+    return found[1].strip("[]") if found else None
+
+
+def _is_address(name: str) -> bool:
     try:
-        path = reserve(folder)
-        write_keyframes(path.with_suffix(".json"), moments)
-        write_video(path, frames(), FPS)
-        session.client.send_file_download(path.name, path.read_bytes(), save_immediately=False)
-        panel.count.content = f"Wrote {FILMS}/{path.name} in the run's folder."
-        panel.film.disabled = False
-    except (OSError, ValueError, RuntimeError) as error:
-        if session.alive:
-            done()
-            panel.count.content = f"⚠ {error}"
-    finally:
-        if path is not None and not path.exists():
-            path.with_suffix(".json").unlink(missing_ok=True)
-        if session.alive:
-            panel.progress.visible = False
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
-def reserve(folder: Path) -> Path:
-    """The next film-N.mp4 that nobody has; its .json, empty as yet, keeps others from taking it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for number in itertools.count(1):
-        path = folder / f"film-{number}.mp4"
-        if not path.exists():
+class Handler(BaseHTTPRequestHandler):
+    """One request, one answer."""
+
+    server: Server
+    server_version, sys_version = "dofnerf", ""
+    timeout = SECONDS
+
+    def do_GET(self) -> None:
+        self._answer(self._get)
+
+    def do_HEAD(self) -> None:
+        self._answer(self._get)
+
+    def do_POST(self) -> None:
+        self._answer(self._post)
+
+    def do_DELETE(self) -> None:
+        self._answer(self._delete)
+
+    def _answer(self, act: Callable[[str], None]) -> None:
+        path = urlsplit(self.path).path
+        headers = self.headers
+        allowed = self.server.guard.allows(
+            headers.get("Host"), headers.get("Origin"), headers.get("Sec-Fetch-Site"), path == "/"
+        )
+        hosts = headers.get_all("Host") or []
+        if (
+            not allowed
+            or len(hosts) != 1
+            or (act == self._post and headers.get("Origin") is None and _foreign(headers))
+        ):
+            return self._send(403, "text/plain", b"This page is not yours.\n")
+        try:
+            act(path)
+        except (Refused, KeyError, TypeError, ValueError, OverflowError) as error:
+            self._send(400, "text/plain", f"{error}\n".encode())
+
+    def _get(self, path: str) -> None:
+        viewer = self.server.viewer
+        if path == "/":
+            self._send(200, "text/html; charset=utf-8", viewer.page())
+        elif path == "/scene.bin" and viewer.scene is not None:
+            self._send(200, "application/octet-stream", viewer.scene)
+        elif path == "/status":
+            self._send_json(viewer.status())
+        elif (found := re.fullmatch(r"/photos/([0-9]{1,6})\.jpg", path)) and int(found[1]) < len(viewer.names):
+            data = viewer.photos.get(viewer.names[int(found[1])])
+            self._send(404 if data is None else 200, "image/jpeg", data or b"")
+        elif (film := self._film(path)) is not None and film.is_file():
+            self._send(200, "video/mp4", film.read_bytes())
+        else:
+            self._send(404, "text/plain", b"There is nothing here.\n")
+
+    def _post(self, path: str) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        if not 0 < length <= LARGEST_BODY:
+            return self._send(413, "text/plain", b"Too much, or nothing.\n")
+        try:
+            asked = json.loads(self.rfile.read(length))
+        except RecursionError:
+            raise Refused("not JSON that makes sense") from None
+        if not isinstance(asked, dict):
+            raise Refused("expected an object")
+        viewer = self.server.viewer
+        if path == "/picture":
+            data, finest = viewer.picture(asked)
+            kind = "image/png" if asked.get("png") is True else "image/jpeg"
+            self._send(200, kind, data, {"X-Finest": "1"} if finest else {})
+        elif path == "/depth":
+            self._send_json({"disparity": viewer.depth(asked)})
+        elif path == "/films":
+            self._send_json({"name": viewer.film(asked)})
+        else:
+            self._send(404, "text/plain", b"There is nothing here.\n")
+
+    def _delete(self, path: str) -> None:
+        film = self._film(path)
+        if film is not None:
+            self.server.viewer.films.cancel(film.name)
+        self._send_json({})
+
+    def _film(self, path: str) -> Path | None:
+        name = path.removeprefix("/films/")
+        return self.server.viewer.films.folder / name if FILM.fullmatch(name) else None
+
+    def _send_json(self, data: Any) -> None:
+        self._send(200, "application/json", json.dumps(data, allow_nan=False).encode())
+
+    def _send(self, code: int, kind: str, data: bytes, extra: Mapping[str, str] | None = None) -> None:
+        self.send_response(code)
+        fixed = {
+            "Content-Type": kind, "Content-Length": str(len(data)), "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin",
+            "Content-Security-Policy": "frame-ancestors 'self'", "Referrer-Policy": "no-referrer", **(extra or {}),
+        }  # fmt: skip
+        for key, value in fixed.items():
+            self.send_header(key, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def log_request(self, code: Any = "-", size: Any = "-") -> None:
+        """Nothing: whoever looks at pictures is not written down."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        words = re.sub(r"[^\x20-\x7e]", "?", format % args)[:200]
+        print(f"dofnerf: {self.client_address[0]}: {words}", file=sys.stderr, flush=True)
+
+
+def _foreign(headers: Any) -> bool:
+    return headers.get("Sec-Fetch-Site") not in (None, "same-origin", "none")
+
+
+class Server(ThreadingHTTPServer):
+    """Serves a viewer on the first free port from `port` on."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, viewer: Viewer, host: str, port: int, origins: Collection[str] = ()) -> None:
+        self.viewer, self.guard = viewer, Guard(host, origins)
+        self.room = threading.BoundedSemaphore(CONNECTIONS)
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        for candidate in range(port, port + 50 if port else 1):
             try:
-                path.with_suffix(".json").open("x").close()
-            except FileExistsError:
-                continue
-            return path
-    raise AssertionError  # it counts for ever
+                super().__init__((host, candidate), Handler)
+                break
+            except OSError as error:
+                if candidate == port + 49 or error.errno not in (98, 48, 10048):
+                    raise OSError(error.errno, f"cannot serve there: {error.strerror}", f"{host}:{candidate}") from None
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self.room.acquire(blocking=False):
+            return self.shutdown_request(request)
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """One line; a visitor who leaves in the middle is none."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError | TimeoutError):
+            words = " ".join(str(error).split())[:200]
+            print(f"dofnerf: {client_address[0]}: {type(error).__name__}: {words}", file=sys.stderr, flush=True)
+
+    def start(self) -> None:
+        """Serve in a thread; returns at once."""
+        threading.Thread(target=self.serve_forever, name="dofnerf-view", daemon=True).start()
+
+    def stop(self) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+def jpeg(photo: np.ndarray) -> bytes:
+    """A photo (H, W, 3), display values, as the page shows it."""
+    file = io.BytesIO()
+    Image.fromarray(to_bytes(photo)).save(file, "JPEG", quality=88)
+    return file.getvalue()
