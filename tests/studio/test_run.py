@@ -10,9 +10,11 @@ from tiny_world import config, scene
 
 from dofnerf import Run, scenes
 from dofnerf.cli import main
+from dofnerf.evaluate.trained import open_trained
 from dofnerf.scenes import exif
 from dofnerf.scenes.exif import Exif
 from dofnerf.studio import run as everything
+from dofnerf.studio.source import open_source
 from dofnerf.train import checkpoint
 
 
@@ -61,7 +63,10 @@ def test_stages_run_once_and_in_order(captures, later, tmp_path, capsys):
     assert captures == [photos] and Run.load(out / "run").learner.progress.step == 4
     assert later == [("report", out / "run"), ("page", out / "run", True)]
     assert "dofnerf: page: no page today; the trained run is there all the same" in captured.err
-    assert f"next     dofnerf view {out / 'run'}" in captured.out
+    assert f"next     open {out / 'index.html'}, or: dofnerf view {out}" in captured.out
+    words = (out / "index.html").read_text(encoding="utf-8")
+    assert "unsafe" not in words and f"dofnerf view {out}" in words and "<table>" in words
+    assert Run.load(out).folder == out / "run" == open_trained(out)[0].folder == open_source(out).path
     assert json.loads((out / "run.json").read_text()) == {"preset": "fast", "width": 20, "steps": 1.0}
 
     before = (out / "run" / "checkpoint.safetensors").read_bytes()

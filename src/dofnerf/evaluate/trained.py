@@ -16,6 +16,7 @@ from dofnerf.train import Run
 from dofnerf.train.checkpoint import FILE
 from dofnerf.train.folder import CAMERAS, CONFIG
 from dofnerf.train.plain import from_plain
+from dofnerf.train.run import run_folder
 
 _CLOSE = 1e-4  # in rotations, focal lengths (as a share) and places (as a share of the farthest depth)
 
@@ -32,6 +33,7 @@ def open_run(folder: Path) -> Run:
     """A run that has come to its end."""
     if not folder.exists():
         raise FileNotFoundError(f"{folder}: there is no such run")
+    folder = run_folder(folder)
     if folder.is_dir() and not (folder / FILE).is_file():
         raise ValueError(f"{folder}: not a run, for it has no {FILE}; make one by `dofnerf train SCENE --out FOLDER`")
     run = Run.load(folder)

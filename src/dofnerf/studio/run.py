@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import shlex
 import sys
 import time
@@ -38,14 +39,14 @@ from dofnerf.studio.export import export_config
 from dofnerf.studio.export import run as export
 from dofnerf.studio.flags import default
 from dofnerf.studio.flags import given as flags_given
-from dofnerf.studio.source import source_of
+from dofnerf.studio.source import Source, source_of
 from dofnerf.studio.view import ViewConfig
 from dofnerf.studio.view import run as show
 from dofnerf.train import KeepConfig, Run, preset, shortened, train
 from dofnerf.train.config import check_share
 from dofnerf.train.expect import expect
 
-SCENE, RUN, RECORD = "scene", "run", "run.json"
+SCENE, RUN, RECORD, START = "scene", "run", "run.json", "index.html"
 _CAPTURE = 1.5, 0.04  # seconds a photo, and a pair
 _BEGIN, _VIEW = 30.0, 6e-7  # seconds before the first step, and a pixel of a view, of the machine of docs/results.md
 _WIDTH = {"fast": 640, "best": 1000}  # pixels across, where nobody says: what the preset's steps are enough for
@@ -129,10 +130,53 @@ def _run(config: RunConfig, out: Path) -> Run:
     _say(4, "page")
     source = source_of(done, out / RUN)
     _try("page", lambda: export(export_config()(out / RUN, html=True), source))  # type: ignore[call-arg]
-    print(f"next     dofnerf view {shlex.quote(str(out / RUN))}")
+    _try("start page", lambda: write_start(out, config, source, scene))
+    print(f"next     open {shlex.quote(str(out / START))}, or: dofnerf view {shlex.quote(str(out))}")
     if config.view:
         _try("viewer", lambda: show(ViewConfig(out / RUN), source, scene))
     return done
+
+
+def write_start(out: Path, config: RunConfig, source: Source, scene: Scene) -> None:
+    """index.html: the scene to walk around in, the lens of every photo, report, films, and the commands."""
+    from dofnerf.web.start_page import StartPage
+
+    folder = out / RUN
+    pages = sorted((folder / "export").glob("*.html"), key=lambda path: (path.name != "scene.html", path.name))
+    shown = pages[0].relative_to(out).as_posix() if pages else None
+    links = [("The scene on a page of its own", shown)] if shown else []
+    links += [("Report", f"{RUN}/{FILE}")] if (folder / FILE).is_file() else []
+    links += [("Lenses as a table", f"{RUN}/lens.csv")] if (folder / "lens.csv").is_file() else []
+    links += [(film.name, film.relative_to(out).as_posix()) for film in sorted((folder / "films").glob("*.mp4"))]
+    name, photos = shlex.quote(str(out)), shlex.quote(str(config.photos))
+    go_on = [
+        f"dofnerf view {name}                      # in the browser, with films",
+        f"dofnerf render {name} --rack-focus --out rack.mp4",
+        f"dofnerf render {name} --as-shot          # every photo's own lens, sharp scene",
+        f"dofnerf export {name} --html --out share.html",
+        f"dofnerf report {name}",
+    ]
+    made = ["dofnerf run " + " ".join([photos, "--preset", config.preset, "--out", name])]
+    if (out / SCENE).is_dir():
+        made.append(
+            f"# = dofnerf capture {photos} --out {shlex.quote(str(out / SCENE))}, then train, report and export"
+        )
+    about = "How wide each photo's lens was, against the middle one, and how far away it was in focus"
+    about += f", in metres ({scene.metres:g} m to a unit of the scene)." if scene.metres else "."
+    StartPage(out.resolve().name, shown, links, lens_rows(source, scene), about, go_on, made).write(out / START)
+
+
+def lens_rows(source: Source, scene: Scene) -> list[list[str]]:
+    """Photo, opening in stops against the median, focus distance; the heads first."""
+    lenses = source.learned
+    middle = sorted(lens.aperture for lens in lenses.values())[len(lenses) // 2] if lenses else 0.0
+    unit, rows = scene.metres or 1.0, []
+    for name, lens in lenses.items():
+        stops = 2 * math.log2(lens.aperture / middle) if lens.aperture > 0 and middle > 0 else None
+        opening = "closed" if stops is None else f"{stops:+.1f} stops" if abs(stops) >= 0.05 else "as the middle one"
+        focus = "infinity" if lens.focus_disparity <= 0 else f"{unit / lens.focus_disparity:.3g}"
+        rows.append([name, opening, focus + (" m" if scene.metres and focus != "infinity" else "")])
+    return [["Photo", "Aperture", "Focus distance"], *rows] if rows else []
 
 
 def at_width(scene: Scene, width: int) -> Scene:

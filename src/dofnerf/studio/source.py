@@ -85,11 +85,13 @@ def open_source(path: Path, flags: SplatFileFlags | None = None, device: str = "
     """The run or .ply at a path, on its device."""
     from dofnerf.train import Run
     from dofnerf.train.checkpoint import FILE
+    from dofnerf.train.run import run_folder
     from dofnerf.train.trainer import choose_device
 
     where = str(choose_device(device))
     if is_splat_file(path):
         return open_file(path, flags or SplatFileFlags(), where)
+    path = run_folder(path)
     if path.is_dir() and not (path / FILE).is_file():
         raise ValueError(f"{path}: not a run, for it has no {FILE}; make one by `dofnerf train SCENE --out FOLDER`")
     return source_of(Run.load(path, where), path)

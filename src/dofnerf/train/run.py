@@ -20,6 +20,12 @@ from dofnerf.train.learner import Learner
 from dofnerf.train.scale import PhotoOptics, photo_optics
 
 
+def run_folder(path: Path) -> Path:
+    """The folder of a run: `path`, or `run` in it, where `dofnerf run` puts it."""
+    inside = path / "run"
+    return inside if not (path / checkpoint.FILE).exists() and (inside / checkpoint.FILE).is_file() else path
+
+
 class Run:
     """What training gave; `folder` is None if nothing was written."""
 
@@ -29,7 +35,7 @@ class Run:
     @classmethod
     def load(cls, path: Path | str, device: str = "cpu") -> Run:
         """The run in a folder (or its checkpoint file)."""
-        path = Path(path)
+        path = run_folder(Path(path))
         file = path / checkpoint.FILE if path.is_dir() else path
         if not file.is_file():
             raise FileNotFoundError(f"{path}: there is no run (no {checkpoint.FILE})")

@@ -1,0 +1,55 @@
+"""The page that `dofnerf run` ends with: the scene to walk around in, and the way to everything else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from dofnerf.files import atomic
+from dofnerf.web import HERE, fill
+
+
+@dataclass(frozen=True)
+class StartPage:
+    """`scene` is the page to walk around in (or of a view); `links` are (words, file); `lenses` the rows of the table,
+    its heads first; `commands` go on, `made` are those that made it. Files are named from the page's folder."""
+
+    title: str
+    scene: str | None
+    links: Sequence[tuple[str, str]]
+    lenses: Sequence[Sequence[str]]
+    about: str
+    commands: Sequence[str]
+    made: Sequence[str]
+
+    def write(self, path: Path) -> None:
+        style = (HERE / "start.css").read_text(encoding="utf-8")
+        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+        scene = ""
+        if self.scene is not None:
+            scene = (
+                f'<iframe src="{quote(self.scene)}" title="The scene, to walk around in" allow="fullscreen"></iframe>'
+            )
+        links = "".join(f'<a href="{quote(file)}">{html.escape(words)}</a>' for words, file in self.links)
+        words = fill(
+            (HERE / "start.html").read_text(encoding="utf-8"),
+            policy=f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; frame-src 'self' file:",
+            title=html.escape(self.title), style=style, scene=scene, links=links,
+            about=html.escape(self.about), lenses=_table(self.lenses),
+            commands=html.escape("\n".join(self.commands)), made=html.escape("\n".join(self.made)),
+        )  # fmt: skip
+        with atomic(path) as temporary:
+            temporary.write_text(words, encoding="utf-8")
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    if len(rows) < 2:
+        return ""
+    heads = "".join(f"<th>{html.escape(cell)}</th>" for cell in rows[0])
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows[1:])
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
