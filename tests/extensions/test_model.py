@@ -38,7 +38,7 @@ def test_it_is_trained_with_its_own_settings(run, capsys):
     trained = Run.load(run)
     assert trained.config.method.side == 16 and trained.has_lens
     assert trained.model.colour.shape[-1] == 16
-    assert main(["train", str(run), "--field", "cards", "--splats", "5"]) == 2
+    assert main(["train", "demo", "--field", "cards", "--splats", "5"]) == 2
     assert "--splats is for splats (splat), not cards" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["train", "--field", "cards", "--help"])
