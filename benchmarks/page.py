@@ -38,6 +38,13 @@ MEASURE = """([width, height, seconds, exact]) => { const walk = dofnerf, { stag
     stage.present(seen); wait(); count += 1;
   }
   return count / ((performance.now() - start) / 1000); }"""
+# Frames that the page itself draws during a movement, with as few pixels as it then takes: [frames a second, scale].
+PLAY = """async (seconds) => { const walk = dofnerf, { stage } = walk, move = stage.move.bind(stage); let count = 0;
+  walk.perform("orbit"); stage.move = (...all) => { count += 1; return move(...all); };
+  await new Promise((go) => setTimeout(go, 3000)); count = 0; const start = performance.now();
+  await new Promise((go) => setTimeout(go, 1000 * seconds));
+  const rate = count / ((performance.now() - start) / 1000); stage.move = move; walk.stop();
+  return [rate, stage.level]; }"""
 # Pixels of all ellipses on the screen, with each Gaussian's blur as the shader has it.
 COVERED = """([width, height, exact]) => { const walk = dofnerf, { scene } = walk.stage;
   const s = Math.sqrt(width * height), f = walk.view.pose.focal * s, a = walk.view.pose.axes, p = walk.view.pose.position;
@@ -73,6 +80,7 @@ def main() -> None:
         first = time.perf_counter() - begun
         page.wait_for_timeout(3000)
         count = page.evaluate("dofnerf.stage.scene.count")
+        playing, level = page.evaluate(PLAY, given.seconds)
         page.evaluate("dofnerf.stage.stir()")
         moving = page.evaluate(MEASURE, [width, height, given.seconds, False])
         resting = page.evaluate(MEASURE, [width, height, given.seconds, True])
@@ -81,6 +89,7 @@ def main() -> None:
     print(f"the machine's load {os.getloadavg()[0]:.1f}\n\n| what | got |\n|---|---|")
     print(f"| {count:,} Gaussians | {given.page.stat().st_size / 1e6:.2f} MB |")
     print(f"| first picture | {first:.1f} s |")
+    print(f"| moving as the page does, level {level} of its resolutions | {playing:.1f} frames/s |")
     print(f"| moving, all pixels, {width}×{height} | {moving:.1f} frames/s |")
     print(f"| at rest, {width}×{height} | {resting:.1f} exact views/s |")
     for name, rate in FILL.items():

@@ -109,7 +109,7 @@ def memory(path: Path) -> None:
         visitor.start()
     for visitor in visitors:
         visitor.join()
-    during = int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / 1024
+    during = int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024 / 1e6
     server.stop()
     words = f"{before:.0f} MB before, at most {during:.0f} MB, slowest answer {slowest[0]:.2f} s"
     print(f"| memory with 32 visitors | {words} | |")

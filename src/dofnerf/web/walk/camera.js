@@ -1,18 +1,26 @@
 // Where the photographer stands. A pose is {position, axes, focal}: `axes` are nine numbers, the columns of
-// camera-to-world (right, up, back). `focal` is the focal length in pixels over the root of the picture's area, so that
-// a window of any shape shows as much of the scene as a photo does. Every function returns a new pose.
+// camera-to-world (right, up, back). `focal` is the focal length in pixels over `sideOf` the picture. Every function
+// returns a new pose.
 import { between, cross, dot, median, minus, mix, plus, size, slerp, turned, unit } from "./vectors.js";
 
 const POLE = 0.15; // radians that a camera keeps from looking straight up or down
+const BEYOND = 1.2; // how much more than a photo a window may show along a side
 const ELASTIC = 0.3; // how far soft walls give way, as a share of their distance
 
 export const right = (pose) => pose.axes.slice(0, 3);
 export const above = (pose) => pose.axes.slice(3, 6);
 export const forward = (pose) => pose.axes.slice(6, 9).map((x) => -x);
 
+// The side of the square to which focal lengths refer. A window of any shape shows as large a part of the scene as a
+// photo (of this `aspect`, width : height), but not much more than it along either side: nobody knows what is there.
+export function sideOf(width, height, aspect) {
+  const root = Math.sqrt(aspect);
+  return Math.max(Math.sqrt(width * height), Math.max(width / root, height * root) / BEYOND);
+}
+
 // The camera that draws a picture of this many pixels.
-export function cameraOf(pose, width, height) {
-  const f = pose.focal * Math.sqrt(width * height);
+export function cameraOf(pose, width, height, aspect) {
+  const f = pose.focal * sideOf(width, height, aspect);
   return { position: pose.position, axes: pose.axes, fx: f, fy: f, cx: width / 2, cy: height / 2, width, height };
 }
 

@@ -1,5 +1,5 @@
 // Pointer, wheel and keys on the picture → what the photographer means.
-import { approach, look, orbit, pan } from "./camera.js";
+import { approach, look, orbit, pan, sideOf } from "./camera.js";
 
 const CLICK = 6; // pixels that a click may wander
 const TURN = 3.2; // radians for a drag across the whole picture
@@ -30,7 +30,8 @@ export function listenToGestures(canvas, walk) {
     if (begun && Math.hypot(event.clientX - begun.x, event.clientY - begun.y) < CLICK) return;
     begun = null;
     const now = middle(), dx = now.x - span.x, dy = now.y - span.y, box = canvas.getBoundingClientRect();
-    const side = Math.sqrt(box.width * box.height), aside = pointers.size > 1 || event.buttons & 6 || event.shiftKey;
+    const side = sideOf(box.width, box.height, walk.aspect);
+    const aside = pointers.size > 1 || event.buttons & 6 || event.shiftKey;
     walk.drag((pose) => {
       if (pointers.size > 1 && span.far) pose = approach(pose, walk.pivot, span.far / Math.max(now.far, 1), walk.least);
       const scale = walk.depthOfPivot() / (pose.focal * side); // scene units of a pixel at the pivot

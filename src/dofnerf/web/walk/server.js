@@ -1,7 +1,7 @@
 // What `dofnerf view` adds: the real photos beside the picture, films of keyframes, and a scene that is still training.
 import { download } from "./save.js";
 import { $, notice } from "./panel.js";
-import { cameraOf } from "./camera.js";
+import { cameraOf, sideOf } from "./camera.js";
 
 const EVERY = 1500; // milliseconds between questions to the server
 
@@ -43,7 +43,7 @@ function connectPhotos(walk) {
     if (!seen) return;
     if (photo.getAttribute("src") !== shown.file) photo.src = shown.file;
     const box = walk.canvas.getBoundingClientRect();
-    const scale = Math.sqrt((box.width * box.height) / (shown.width * shown.height));
+    const scale = sideOf(box.width, box.height, walk.aspect) / Math.sqrt(shown.width * shown.height);
     const [width, height] = [shown.width * scale, shown.height * scale], left = (box.width - width) / 2;
     Object.assign(photo.style, { width: `${width}px`, height: `${height}px`, left: `${left}px` });
     photo.style.top = `${(box.height - height) / 2}px`;
@@ -94,7 +94,7 @@ function connectFilms(walk) {
   $("render").onclick = async () => {
     const { width, height } = walk.canvas, seconds = Number($("seconds").value);
     const keyframes = frames.map(({ pose, lens, exposure }) => {
-      const camera = cameraOf(pose, width, height);
+      const camera = cameraOf(pose, width, height, walk.aspect);
       const { focus, blades, rotation } = lens;
       return { camera, lens: { aperture: lens.opening * pose.focal * camera.fx, focus }, blades, rotation, exposure };
     });

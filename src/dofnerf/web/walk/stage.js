@@ -9,6 +9,7 @@ import { Splats } from "./splats.js";
 
 const SCALES = [1, 0.8, 0.64, 0.5, 0.4, 0.3, 0.22]; // pixels along a side while something moves
 const SLOW = 34, QUICK = 17; // milliseconds a frame: above, fewer pixels; below, more
+const PATIENT = 120; // milliseconds that a frame may take at rest
 const FEWEST = 32, MOST = 256; // exact views
 
 export class Stage {
@@ -98,8 +99,8 @@ export class Stage {
       if (seen.shot) this.comparing = "quick";
       return false;
     }
-    if (interval > SLOW) this.batch = Math.max(1, this.batch >> 1);
-    else if (interval < QUICK) this.batch = Math.min(8, this.batch + 1);
+    if (interval > PATIENT) this.batch = Math.max(1, this.batch >> 1);
+    else if (interval < PATIENT / 2) this.batch = Math.min(8, this.batch + 1);
     const lens = this.comparing === "quick" ? seen.shot : seen.lens;
     const most = this.viewsFor(lens, seen.range);
     for (let i = 0; i < this.batch && r.count < most; i++) r.step(seen.camera, lens, seen.reach, most);

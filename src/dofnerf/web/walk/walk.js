@@ -14,6 +14,7 @@ export class Walk {
   constructor(facts, stage, canvas) {
     Object.assign(this, { facts, stage, canvas, listeners: [], running: [], changed: -1, waiting: null });
     const up = facts.up;
+    this.aspect = facts.home.width / facts.home.height;
     this.up = up.map((x) => x / size(up));
     const home = poseOf(facts.home);
     this.home = {
@@ -80,7 +81,7 @@ export class Walk {
   }
 
   camera(width = this.canvas.width, height = this.canvas.height) {
-    return cameraOf(this.view.pose, width, height);
+    return cameraOf(this.view.pose, width, height, this.aspect);
   }
 
   // The lens as the renderer takes it, before a camera.
