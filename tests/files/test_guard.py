@@ -9,6 +9,8 @@ import os
 import resource
 import signal
 import struct
+import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -250,9 +252,31 @@ def test_a_full_disk_names_the_file(tmp_path: Path, name: str) -> None:
         text = refused(lambda: WRITERS[name](path), str(path))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert f".{path.stem}-" not in text
+    assert ".dofnerf-" not in text
     if name != "a.log":
         assert path.read_bytes() == b"as before" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_a_killed_process_left_is_removed_and_what_another_writes_is_not(tmp_path: Path) -> None:
+    code = "import os, sys\nfrom pathlib import Path\nfrom dofnerf.files.outputs import atomic\n"
+    code += "with atomic(Path(sys.argv[1])) as path: print(path, flush=True); sys.stdin.read()"
+
+    def writing(name: str) -> tuple[subprocess.Popen[str], Path]:
+        words = [sys.executable, "-c", code, str(tmp_path / name)]
+        child = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        return child, Path(child.stdout.readline().strip())
+
+    (dead, left), (alive, busy) = writing("a.bin"), writing("b.bin")
+    dead.kill()
+    dead.communicate()
+    (tmp_path / ".mine-abcdefgh.bin").touch()
+    assert left.exists()
+    with atomic(tmp_path / "c.bin"):
+        pass
+    assert not left.exists() and busy.exists()
+    alive.communicate("")
+    assert {path.name for path in tmp_path.iterdir()} == {"b.bin", "c.bin", ".mine-abcdefgh.bin"}
 
 
 def test_errors_of_the_system_name_the_file_asked_for(tmp_path: Path, capsys: Any) -> None:

@@ -80,9 +80,9 @@ def test_a_stopped_run_ends_as_if_it_had_not(stopped, whole, at, how):
     assert ended[how] == (130 if how == "by Ctrl-C" else -signal.SIGKILL)
     left = Run.load(out).learner.progress.step
     assert left == (at if how == "by Ctrl-C" else at - 1)
-    assert bool(list(out.glob(".checkpoint-*"))) == (how == "in a write")
+    assert bool(list(out.glob(".checkpoint.dofnerf-*"))) == (how == "in a write")
     run = train(scene(), config(), out=out, resume=True, keep=QUIET)
-    assert not list(out.glob(".checkpoint-*"))
+    assert not list(out.glob(".checkpoint.dofnerf-*"))
     found, wanted = run.learner.tensors(), whole.learner.tensors()
     assert found.keys() == wanted.keys()
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)
@@ -242,7 +242,7 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         checkpoint.write(out / checkpoint.FILE, b"new")
     assert (out / "checkpoint.safetensors").read_bytes() == before
-    assert not list(out.glob(".checkpoint-*"))
+    assert not list(out.glob(".checkpoint.dofnerf-*"))
 
 
 def test_a_place_where_nothing_can_be_written(tmp_path):

@@ -11,23 +11,33 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dofnerf.files.guard import read_json_value
+from dofnerf.files.guard import open_regular, read_json_value
 from dofnerf.process import is_empty
+
+_MARK = ".dofnerf-"  # in the names of temporary files
+_swept: set[Path] = set()
 
 
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` (same suffix) that replaces it if the block succeeds and is removed if not.
 
-    So an interrupted write neither leaves half a file nor harms the one that was there.
+    So an interrupted write neither leaves half a file nor harms the one that was there. What killed processes left in
+    the folder is removed first.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path.parent)
     temporary: Path | None = None
+    handle: int | None = None
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
+        while temporary is None:
+            handle, name = tempfile.mkstemp(prefix=f".{path.stem}{_MARK}", suffix=path.suffix, dir=path.parent)
+            if (alone := _lock(handle)) and os.path.exists(name):
+                temporary = Path(name)
+                continue
+            os.close(handle)  # there are no locks, or somebody sweeps
+            temporary, handle = Path(name) if alone is None else None, None
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
@@ -40,6 +50,31 @@ def atomic(path: Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove temporary files whose lock nobody holds, once for each folder."""
+    if folder not in _swept:
+        _swept.add(folder)
+        for path in folder.glob(f".*{_MARK}*"):
+            with contextlib.suppress(OSError), open_regular(path) as file:
+                if _lock(file.fileno()):
+                    path.unlink()
+
+
+def _lock(handle: int) -> bool | None:
+    """Whether an open file is ours alone from now on; None where there are no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
 
 
 def _is_about(error: OSError, path: Path, temporary: Path | None) -> bool:

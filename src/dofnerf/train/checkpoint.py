@@ -62,12 +62,6 @@ def write(path: Path, packed: bytes) -> None:
         temporary.write_bytes(packed)
 
 
-def sweep_up(folder: Path) -> None:
-    """Remove what a writer that was killed left behind."""
-    for path in folder.glob(f".{Path(FILE).stem}-*{Path(FILE).suffix}"):
-        path.unlink(missing_ok=True)
-
-
 def unpack(packed: bytes, device: torch.device | str = "cpu", label: str = "checkpoint") -> Learner:
     """The learner of a checkpoint's bytes; ValueError, in one line that names `label`, if they are not one."""
     words = _words(packed, label)

@@ -65,7 +65,6 @@ class Recorder(NullRecorder):
         self._error, self._rays, self._since = 0.0, 0, time.monotonic()
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            checkpoint.sweep_up(folder)
 
     def describe(self, learner: Learner, scene: Scene) -> None:
         """Write what is known before the first step."""
