@@ -146,6 +146,11 @@ EARLY = {
     "export": ["export", "nosuch", "--html"],
     "eval": ["eval", "nosuch"],
     "focus": ["render", "run", "--focus-at", "9999,9999"],
+    "width": ["train", "demo", "--width", "wide"],
+    "width of 0": ["run", "demo", "--width=0"],
+    "steps": ["train", "demo", "--steps", "nan"],
+    "no value": ["train", "demo", "--seed"],
+    "focus in the viewer": ["view", "run", "--focus-at", "9999,9999"],
     "focus, resized": ["render", "run", "--focus-at", "30,3", "--width", "30"],
 }
 

@@ -37,6 +37,11 @@ Start with the first, then take photos or a picture of your own:
 
 Each VERB explains its flags, with units and examples: dofnerf VERB --help"""
 _SCENE, _PHOTOS, _RUN = "scene", "folder or video", "run or .ply file"
+_TRAINS = ("train", "run")
+_NUMBERS = {  # flags of those, which import torch: type, least and most
+    "--steps": (float, 1e-4, 100), "--width": (int, 1, 1 << 20), "--downscale": (int, 1, 1 << 20),
+    "--hold-every": (int, 0, 1 << 20), "--hold-first": (int, 0, 1 << 20), "--seed": (int, 0, 1 << 63),
+}  # fmt: skip
 FLAGS = (tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone)
 
 
@@ -155,6 +160,8 @@ def _refuse_early(name: str, flags: list[str]) -> None:
     packaged = flags[0] == "demo" and takes in (_SCENE, _PHOTOS)
     if not packaged and not path.exists():
         raise FileNotFoundError(f"{path}: there is no such {takes}")
+    if name in _TRAINS:
+        _refuse_numbers(flags)
     if name == "train":
         out = next((Path(value) for flag, value in pairwise(flags) if flag == "--out"), None)
         if out is not None and (out / "checkpoint.safetensors").exists() and "--resume" not in flags:
@@ -163,6 +170,20 @@ def _refuse_early(name: str, flags: list[str]) -> None:
             from dofnerf import scenes
 
             scenes.detect(path)
+
+
+def _refuse_numbers(flags: list[str]) -> None:
+    words = [word for flag in flags for word in (flag.split("=", 1) if flag.startswith("--") else [flag])]
+    for flag, value in pairwise([*words, ""]):
+        if (kind := _NUMBERS.get(flag.replace("_", "-"))) is None:
+            continue
+        expected = "a number" if kind[0] is float else "a whole number"
+        try:
+            number = kind[0](value)
+        except ValueError:
+            raise ValueError(f"{flag} must be {expected}, found {value!r}") from None
+        if not kind[1] <= number <= kind[2]:
+            raise ValueError(f"{flag} must be {expected} from {kind[1]:g} to {kind[2]:g}, found {value}")
 
 
 def _stub(about: str) -> Callable[[], NoReturn]:

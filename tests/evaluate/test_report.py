@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import socket
 from dataclasses import replace
 
 import numpy as np
@@ -40,6 +41,34 @@ def opened(request, browser, report):
     page.goto(report.as_uri())
     yield page, trouble, asked
     page.close()
+
+
+def test_the_page_may_ask_nobody(opened):
+    """The policy holds, also for a script that got in: nothing leaves."""
+    page, listener = opened[0], socket.create_server(("127.0.0.1", 0))
+    policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
+    assert policy.startswith("default-src 'none'; img-src data:;") and "http" not in policy
+    blocked = page.evaluate(
+        """there => new Promise(resolve => {
+            const blocked = [];
+            document.addEventListener("securitypolicyviolation", event => {
+                blocked.push(event.effectiveDirective);
+                if (blocked.length === 4) resolve(blocked.sort());
+            });
+            fetch(there).catch(() => 0);
+            new Image().src = there;
+            for (const [name, key] of [["iframe", "src"], ["script", "src"]]) {
+                const element = document.createElement(name);
+                element[key] = there;
+                document.body.append(element);
+            }
+        })""",
+        f"http://127.0.0.1:{listener.getsockname()[1]}/",
+    )
+    assert blocked == ["connect-src", "frame-src", "img-src", "script-src-elem"]
+    listener.settimeout(0.5)
+    with listener, pytest.raises(TimeoutError):
+        listener.accept()
 
 
 def test_it_opens_without_trouble_and_without_network(opened, report):

@@ -122,7 +122,7 @@ def test_photos_of_one_f_number_share_their_aperture(captures, later, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--steps", "0"], "--steps must be above 0"),
+        (["--steps", "0"], "--steps must be a number from 0.0001"),
         (["--width", "3"], "--width 3: expected 16 pixels or more"),
         (["--size", "3"], "--size 3: expected 200 to 20000"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dofnerf.files.guard import read_json
 from dofnerf.scenes import Drawing, Splats, Viewpoint, read_cameras, read_drawing, read_splats
 from dofnerf.studio.flags import LIGHT, SplatFileFlags, vector
 
@@ -71,7 +71,8 @@ def check_focus_at(path: Path, focus_at: str | None, width: int | None, height: 
     if focus_at is None or not path.is_dir():
         return
     try:
-        wide, tall = json.loads((path / "config.json").read_text(encoding="utf-8"))["setting"]["size"]
+        path = path / "run" if (path / "run" / "config.json").exists() else path  # where `dofnerf run` puts it
+        wide, tall = read_json(path / "config.json")["setting"]["size"]
         x, y = map(int, focus_at.split(","))
         known = width or max(1, round(wide * (height or tall) / tall))
         size = known, height or max(1, round(tall * known / wide))

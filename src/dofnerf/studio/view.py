@@ -14,7 +14,7 @@ import tyro
 from dofnerf import scenes
 from dofnerf.scenes import Scene
 from dofnerf.studio.flags import Device, LensFlags, SplatFileFlags, ViewpointFlags, check_within, default
-from dofnerf.studio.source import Source, is_splat_file, open_source
+from dofnerf.studio.source import Source, check_focus_at, is_splat_file, open_source
 
 if TYPE_CHECKING:
     from dofnerf.studio.viewer.server import Viewer
@@ -72,6 +72,8 @@ class ViewConfig:
         self.lens.check(shows_f_numbers=True)
         for_file = self.source is not None and is_splat_file(self.source)
         self.viewpoint.check(for_file)
+        if self.source is not None:
+            check_focus_at(self.source, self.lens.focus_at, self.viewpoint.width, self.viewpoint.height)
         self.splat_file.check(for_file)
         for origin in self.allow_origin:
             if not re.fullmatch(r"https?://[A-Za-z0-9.\-\[\]:]+", origin):

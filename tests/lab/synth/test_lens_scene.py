@@ -16,6 +16,7 @@ from dofnerf.lab.synth import lens
 from dofnerf.lab.synth.layouts import LAYOUTS, make_layout
 from dofnerf.lab.synth.lens import LensSceneConfig, make_lens_scene
 from dofnerf.models.data import Setting
+from dofnerf.process import locked
 
 SMALL = LensSceneConfig(views=5, size=(24, 16), samples=1)
 
@@ -89,6 +90,11 @@ def test_resume_keeps_finished_pictures(tmp_path: Path, draughtsman: type[Draugh
     make_lens_scene(tmp_path, SMALL, progress=False)
     assert draughtsman.photos == 16
     assert victim.read_bytes() == before and kept.stat().st_mtime_ns == stamp
+
+
+def test_a_folder_has_one_worker(tmp_path: Path) -> None:
+    with locked(tmp_path / "a"), pytest.raises(ValueError, match="is at work in this folder"):
+        lens.run(lens.LensCommandConfig(tmp_path / "a"))
 
 
 def test_another_scene_in_the_folder_is_refused(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from dofnerf.lab.synth import RECORD
 from dofnerf.lab.synth.layout import Layout, handheld_views
 from dofnerf.lab.synth.layouts import LAYOUTS, make_layout
 from dofnerf.lab.synth.raytrace import RayTracer
+from dofnerf.process import alone
 
 DISPLAY_GAMMA = 2.2
 
@@ -91,6 +92,7 @@ class LensCommandConfig:
     scene: LensSceneConfig = field(default_factory=LensSceneConfig)
 
 
+@alone
 def run(config: LensCommandConfig) -> Path:
     """Render the scene; returns the path of its transforms.json."""
     target = make_lens_scene(config.out, config.scene)
