@@ -1,5 +1,6 @@
 """From files to working copies: orientation, sizes, groups, pairs, verdicts, and the sharpest frames of a video."""
 
+import socket
 from itertools import combinations
 from pathlib import Path
 
@@ -250,6 +251,28 @@ def test_the_sharpest_frame_of_each_window(tmp_path):
     before = [path.stat().st_mtime_ns for path in files]
     assert extract_frames(tmp_path / "clip.mp4", tmp_path / "frames", 6, nothing) == files
     assert [path.stat().st_mtime_ns for path in files] == before
+
+
+def test_a_video_s_name_and_content_lead_nowhere_else(tmp_path, monkeypatch):
+    """A name that ffmpeg takes for an address, a play list, and a hostile list of frames that are done."""
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        name = f"http:127.0.0.1:{listener.getsockname()[1]}.mp4"
+        write_video(tmp_path / "secret.mp4", [np.zeros((64, 64, 3))] * 4)
+        Path("secret.mp4").rename(name)
+        (video,) = list_files(Path()).videos
+        assert str(video) == name and len(extract_frames(video, tmp_path / "frames", 2, nothing)) == 2
+        listener.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            listener.accept()
+    Path(name).rename("secret.mp4")
+    Path("list.mp4").write_text("ffconcat version 1.0\nfile secret.mp4\n")
+    with pytest.raises(ValueError, match=r"list\.mp4: not a video"):
+        extract_frames(Path("list.mp4"), tmp_path / "other", 2, nothing)
+    (tmp_path / "other").mkdir(exist_ok=True)
+    (tmp_path / "other" / "frames.json").write_text('["../secret.mp4"]')
+    with pytest.raises(ValueError, match=r"frames\.json: .*outside"):
+        extract_frames(tmp_path / "secret.mp4", tmp_path / "other", 2, nothing)
 
 
 def test_names_of_digits_are_names_before_they_are_numbers():

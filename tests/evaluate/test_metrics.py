@@ -111,13 +111,15 @@ def test_lpips_without_weights_says_what_to_do(tmp_path, monkeypatch):
         lpips.find_weights()
 
 
-@pytest.mark.parametrize("content", ["text", "others", "shapes"])
+@pytest.mark.parametrize("content", ["text", "others", "bomb", "shapes"])
 def test_lpips_refuses_files_that_are_something_else(content, tmp_path):
     path = tmp_path / "weights.npz"
     if content == "text":
         path.write_text("not weights")
     elif content == "others":
         np.savez(path, something=np.zeros(3))
+    elif content == "bomb":  # 300 MB of nothing in 0.3 MB
+        np.savez_compressed(path, **{"AlexNet_0/Conv_0/kernel": np.zeros(300 << 20, np.uint8)})
     else:
         shape = {"kernel": (11, 11, 3, 8), "bias": (8,)}
         parts = {
@@ -125,7 +127,8 @@ def test_lpips_refuses_files_that_are_something_else(content, tmp_path):
         }
         parts |= {f"NetLinLayer_{i}/Conv_0/kernel": np.zeros((1, 1, 8, 1), np.float32) for i in range(5)}
         np.savez(path, **parts)
-    with pytest.raises(lpips.NoWeights, match=r"weights\.npz: not .*LPIPS"):
+    why = "too large when unpacked" if content == "bomb" else ""
+    with pytest.raises(lpips.NoWeights, match=rf"weights\.npz: not .*LPIPS.*{why}"):
         lpips.from_file(path)
 
 

@@ -15,10 +15,11 @@ from PIL import Image
 from dofnerf.capture.photos import sharpness
 from dofnerf.files import write_image, write_json
 from dofnerf.files.decoding import RAW_SUFFIXES
-from dofnerf.files.guard import check_regular, first_line, read_json_value
+from dofnerf.files.guard import check_regular, first_line, inside, read_json_value
 from dofnerf.files.pictures import PHOTO_SUFFIXES
 
-VIDEOS = (".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm")
+# By suffix, how ffmpeg takes a video apart: left to itself, it follows play lists, which may name anything.
+VIDEOS = {".mp4": "mov", ".mov": "mov", ".m4v": "mov", ".avi": "avi", ".mkv": "matroska", ".webm": "matroska"}
 LIGHT = (".exr", ".hdr")
 VIDEO_PHOTOS = 80  # from a video, by default
 _DONE = "frames.json"
@@ -87,8 +88,8 @@ def extract_frames(video: Path, folder: Path, every: int | None, report: Callabl
     Without `every`, about 80 frames come out. A folder that was finished before is taken as it is.
     """
     done = folder / _DONE
-    if done.is_file():
-        return [folder / name for name in read_json_value(done)]
+    if done.is_file() and isinstance(known := read_json_value(done), list):
+        return [inside(folder, name, str(done)) for name in known]
     total, size, frames = _open(video)
     window = every if every is not None else max(1, round(total / VIDEO_PHOTOS))
     names: list[str] = []
@@ -123,7 +124,9 @@ def _open(video: Path) -> tuple[int, tuple[int, int], Any]:
     import imageio_ffmpeg
 
     check_regular(video)
-    frames = imageio_ffmpeg.read_frames(str(video), pix_fmt="rgb24")
+    only = ["-protocol_whitelist", "file", "-f", VIDEOS[video.suffix.lower()]]
+    # An absolute path: "http:x.mp4" would be an address.
+    frames = imageio_ffmpeg.read_frames(str(video.absolute()), pix_fmt="rgb24", input_params=only)
     try:
         about = next(frames)
     except (OSError, StopIteration, RuntimeError, KeyError, IndexError, ValueError) as error:

@@ -226,6 +226,8 @@ def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, progres
     """The scene that is there, with the scale and held-out photos that are asked for now; without --scale-by, its own."""
     scene = load(out)
     result = read_json(out / RESULT)
+    if not {"hold_every", "scale_by", "left_out", "inputs"} <= result.keys():
+        raise ValueError(f"{out / RESULT}: not what a capture leaves; choose another --out")
     hold_every = result["hold_every"] if options.hold_every is None else options.hold_every
     wanted = {"scale_by": options.scale_by or result["scale_by"], "hold_every": hold_every}
     if all(result[key] == value for key, value in wanted.items()):

@@ -25,6 +25,7 @@ VARIABLE = "DOFNERF_LPIPS"
 TRUNK_URL = "https://download.pytorch.org/models/alexnet-owt-7be5be79.pth"
 HEADS_URL = "https://raw.githubusercontent.com/richzhang/PerceptualSimilarity/master/lpips/weights/v0.1/alex.pth"
 HEADS_NAME = "lpips-v0.1-alex.pth"
+LARGEST = 1 << 28  # bytes of weights, unpacked
 SMALLEST = 31  # pixels each way; below, AlexNet's second pooling has nothing left
 SHIFT, SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
 _SHAPES = ((64, 3, 11, 11), (192, 64, 5, 5), (384, 192, 3, 3), (256, 384, 3, 3), (256, 256, 3, 3))
@@ -117,6 +118,8 @@ def from_file(path: Path) -> Lpips:
     try:
         check_regular(path)
         with np.load(path, allow_pickle=False) as found:
+            if sum(part.file_size for part in found.zip.infolist()) > LARGEST:
+                raise ValueError("too large when unpacked")
             kernels = [torch.from_numpy(found[f"AlexNet_0/Conv_{i}/kernel"]) for i in range(5)]
             kernels = [kernel.permute(3, 2, 0, 1).contiguous() for kernel in kernels]
             biases = [torch.from_numpy(found[f"AlexNet_0/Conv_{i}/bias"]) for i in range(5)]
