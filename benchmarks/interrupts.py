@@ -65,7 +65,9 @@ def interrupt(words: str, numbers: tuple[int, ...], moment: float) -> tuple[floa
     last = (said.strip().splitlines() or [""])[-1]
     if "Traceback" in said:
         return took, f"traceback: {last[:150]}"
-    if child.returncode not in (128 + numbers[0], 0):
+    if child.returncode in (0, -numbers[0]):  # it had just ended, or not yet begun
+        return took, ""
+    if child.returncode != 128 + numbers[0]:
         return took, f"exit {child.returncode}: {last[:150]}"
     return took, "" if child.returncode == 0 or (
         "interrupted" in last and "dofnerf " in last

@@ -59,6 +59,7 @@ def photos(folder: Path) -> None:
 def start(words: str, limit: int | None = None) -> subprocess.Popen:
     def prepare() -> None:
         os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job ignores it
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

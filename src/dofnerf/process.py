@@ -113,6 +113,9 @@ def start(main: Callable[[list[str]], int], arguments: list[str] | None = None) 
         _end(heard[0])  # an interrupted import may raise anything
     if heard and code == 130:
         _end(heard[0], say=False)  # at once: threads may still be at work
+    for number in PATIENCE:  # all is done
+        if signal.getsignal(number) not in (signal.SIG_IGN, signal.SIG_DFL, None):
+            signal.signal(number, lambda *_: os._exit(code))
     sys.stdout.flush()
     lost = getattr(sys.stdout, "error", None)
     if isinstance(lost, BrokenPipeError):

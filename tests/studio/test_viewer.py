@@ -115,7 +115,10 @@ def test_nothing_but_the_page_is_served_and_nonsense_is_refused_in_one_line(serv
         status, body = ask(served, "GET", path)
         assert status == 404 and b"root:" not in body, path
     for body in ({}, [], asked(camera=3), asked(lens=None), asked(level=float("1e999")), asked(camera=told() | {"fx": -1}),
-                 asked(camera=told() | {"axes": [0] * 9}), {"keyframes": [1, 2], "seconds": 2}):  # fmt: skip
+                 asked(camera=told() | {"axes": [0] * 9}), asked(camera=told() | {"fx": 1e-300}),
+                 asked(camera=told() | {"position": [0, 1e300, 0]}), asked(camera=told() | {"cx": 10**400}),
+                 {"keyframes": [1, 2], "seconds": 2}, {"keyframes": [asked()] * 20, "seconds": 60},
+                 {"keyframes": [asked(camera=told() | {"width": 4000, "height": 1})] * 2, "seconds": 1}):  # fmt: skip
         for path in ("/picture", "/films", "/depth"):
             if path == "/depth" and isinstance(body, dict) and body.get("camera") == told():
                 continue  # asks for no lens

@@ -22,6 +22,7 @@ from dofnerf.studio.viewer.renderer import BUSY, LAYERS
 FPS = 24
 FOLDER = "films"
 MOST_KEYFRAMES = 100
+LONGEST = 600  # seconds
 MOST_WAITING = 4
 
 

@@ -14,7 +14,6 @@ import contextlib
 import io
 import ipaddress
 import json
-import math
 import re
 import socket
 import sys
@@ -30,6 +29,7 @@ import numpy as np
 from PIL import Image
 
 from dofnerf.camera import Camera
+from dofnerf.files.guard import LARGEST_NUMBER
 from dofnerf.files.pictures import to_bytes
 from dofnerf.optics import Lens
 from dofnerf.optics.lens import inverse
@@ -37,7 +37,7 @@ from dofnerf.scenes import Viewpoint
 from dofnerf.studio.flags import ShapeFlags
 from dofnerf.studio.keyframes import Moment
 from dofnerf.studio.source import Source
-from dofnerf.studio.viewer.films import MOST_KEYFRAMES, Films
+from dofnerf.studio.viewer.films import LONGEST, MOST_KEYFRAMES, Films
 from dofnerf.studio.viewer.renderer import LAYERS, Drawn, Settings, draw, photograph
 from dofnerf.studio.walk import packed
 from dofnerf.web.walk_page import Walk, page
@@ -47,6 +47,7 @@ SECONDS = 30  # that a connection may be silent
 CONNECTIONS = 128  # at once; more are closed
 LARGEST_BODY = 1 << 18  # bytes of a question
 KEPT = 3  # drawn pictures of other fields than splats
+WIDEST = 8192  # pixels of a page
 LEVELS = (8, 4, 2, 1)  # in which such pictures get finer when the camera rests
 OVERLAYS = ("none", "focus peaking", "depth")
 FILM = re.compile(r"film-[0-9]{1,9}\.mp4")
@@ -141,9 +142,13 @@ class Viewer:
         entries, seconds = asked.get("keyframes"), number(asked, "seconds")
         if not isinstance(entries, list) or not 2 <= len(entries) <= MOST_KEYFRAMES or not 0.1 <= seconds <= 60:
             raise Refused(f"a film has 2 to {MOST_KEYFRAMES} keyframes, up to 60 seconds apart")
+        if (len(entries) - 1) * seconds > LONGEST:
+            raise Refused(f"a film has {LONGEST} seconds at the most")
         moments = []
         for i, entry in enumerate(entries):
             camera = camera_of(entry["camera"])
+            if max(camera.width, camera.height) > 10 * min(camera.width, camera.height):
+                raise Refused("a film is at most ten times as wide as high, or as high as wide")
             settings = settings_of(entry, camera)
             lens = Lens(settings.radius * camera.fx, inverse(settings.disparity)) if settings.radius > 0 else None
             view = Viewpoint("keyframe", camera, lens)
@@ -152,9 +157,9 @@ class Viewer:
 
 
 def number(values: Mapping[str, Any], key: str) -> float:
-    """A finite number of a request."""
+    """A number of a request, as large as a scene's file may have it."""
     value = values.get(key, 0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_NUMBER:
         raise Refused(f"{key} is no number")
     return float(value)
 
@@ -174,7 +179,7 @@ def camera_of(told: Any) -> Camera:
         raise Refused("axes must be a rotation")
     pose = np.concatenate([axes, np.array(values["position"])[:, None]], axis=1)
     fx, fy, cx, cy, width, height = (number(told, key) for key in ("fx", "fy", "cx", "cy", "width", "height"))
-    if not (1 <= width <= 8192 and 1 <= height <= 8192 and fx > 0 and fy > 0) or not np.isfinite(pose).all():
+    if not (min(width, height) >= 1 and max(width, height) <= WIDEST and min(fx, fy) >= 1e-3):
         raise Refused("no such camera")
     return Camera(pose, fx, fy, cx, cy, int(width), int(height))
 

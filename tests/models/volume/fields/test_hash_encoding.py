@@ -5,7 +5,9 @@ import pytest
 import torch
 from scipy.interpolate import RegularGridInterpolator
 
+from dofnerf.models.volume.fields import hash_cpu
 from dofnerf.models.volume.fields.hash import Grid, encode
+from dofnerf.models.volume.rays import guided_cpu
 
 GRIDS = [Grid(16, 2, 10, 4, 200), Grid(8, 4, 12, 4, 64), Grid(1, 4, 15, 8, 8), Grid(3, 2, 24, 3, 11)]
 
@@ -75,3 +77,10 @@ def test_no_points_and_bad_input():
         encode(torch.zeros(4, 2), table, grid)
     with pytest.raises(ValueError, match="float32"):
         encode(torch.zeros(4, 3).double(), table.double(), grid, "cpu")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, -1e30])
+def test_no_number_leads_outside_the_table_or_the_density_grid(value):
+    """The kernels check no bounds: of NaN, an integer is anything."""
+    cell, _ = hash_cpu._cell(np.float32(value), 16)
+    assert 0 <= cell < 16 and 0 <= guided_cpu._cell(np.float32(value), 16) < 16

@@ -73,7 +73,7 @@ def _levels(grid: Grid) -> np.ndarray:
 def _cell(p, resolution):
     """The cell of one coordinate, and the position in it, 0 … 1."""
     scaled = min(max(p, np.float32(0)), _ONE) * np.float32(resolution)
-    cell = min(np.int32(scaled), np.int32(resolution - 1))
+    cell = max(min(np.int32(scaled), np.int32(resolution - 1)), np.int32(0))  # of NaN, too
     return np.uint32(cell), scaled - np.float32(cell)
 
 

@@ -35,6 +35,12 @@ def _rows(tensor: Tensor, width: int) -> np.ndarray:
 
 
 @compiled
+def _cell(place, side):
+    """The cell of a coordinate in a grid of `side` cells; 0 of NaN, whose integer would be anything."""
+    return np.uintp(min(max(np.float32(0), place), np.float32(side - 1)))
+
+
+@compiled
 def _guide_rays(first, last, origins, directions, targets, forward, frame, box, grid, middle, length, spread, out):  # noqa: PLR0913, PLR0917
     """Edges `out` (R, M) of rays [first, last). `box` is the space's low and high, `frame` (3, 4) world → local."""
     steps, side = len(middle), grid.shape[0]
@@ -67,9 +73,9 @@ def _guide_rays(first, last, origins, directions, targets, forward, frame, box, 
                 far = max(np.sqrt(x * x + y * y + z * z), one)
                 scale = (two - one / far) / far * half
                 x, y, z = x * scale + one, y * scale + one, z * scale + one
-            u = np.uintp(min(max(x * to_cell, np.float32(0)), np.float32(side - 1)))
-            v = np.uintp(min(max(y * to_cell, np.float32(0)), np.float32(side - 1)))
-            w = np.uintp(min(max(z * to_cell, np.float32(0)), np.float32(side - 1)))
+            u = _cell(x * to_cell, side)
+            v = _cell(y * to_cell, side)
+            w = _cell(z * to_cell, side)
             passed = np.exp(-grid[u, v, w] * length[i] * norm)
             weight[i + 1] = light * (one - passed)
             light *= passed
