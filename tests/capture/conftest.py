@@ -3,11 +3,15 @@
 import importlib.util
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from PIL import Image
 from small_photos import COUNT, place, save_photo
 
 from dofnerf.capture import CaptureOptions, capture
 from painted import paint
+
+HOLE = np.s_[60:110, 90:150]
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +28,14 @@ def captured(pictures, tmp_path_factory):
     root = tmp_path_factory.mktemp("captured")
     photos = root / "photos"
     photos.mkdir()
+    (photos / "masks").mkdir()
     for i, picture in enumerate(pictures):
+        if i == 3:  # somebody walks past, and is masked
+            picture = picture.copy()
+            picture[HOLE] = np.random.default_rng(0).random(picture[HOLE].shape)
+            mask = np.full(picture.shape[:2], 255, np.uint8)
+            mask[HOLE] = 0
+            Image.fromarray(mask).save(photos / "masks" / "IMG 3.jpg.png")
         save_photo(photos / f"IMG {i}.jpg", picture, f_number=1.8 if i < 4 else 4.0, orientation=8 if i == 2 else 1)
     save_photo(photos / "IMG 1 copy.jpg", pictures[1], f_number=1.8)
     (photos / "IMG 7.jpg").write_bytes((photos / "IMG 0.jpg").read_bytes()[:4000])

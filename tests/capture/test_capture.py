@@ -9,10 +9,12 @@ import sys
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from small_photos import COUNT, FOCAL, HEIGHT, WIDTH, place
 
 from dofnerf import scenes
 from dofnerf.capture import capture, mapping
+from dofnerf.capture.pipeline import find_masks
 from dofnerf.cli import main
 from dofnerf.models.data import Setting, aperture_groups, exif_apertures, f_numbers
 from oracles.poses import align
@@ -209,3 +211,28 @@ def test_the_same_photos_give_the_same_bits_with_any_number_of_threads(captured,
         torch.set_num_threads(threads)
     for name in ("transforms.json", "points.ply", "images/IMG_0.png", "visible/IMG_3.npy"):
         assert (tmp_path / "scene" / name).read_bytes() == (captured.out / name).read_bytes(), name
+
+
+def test_masks_reach_the_scene_and_features_stay_away_from_them(captured, pictures):
+    scene = captured.scene
+    assert [scene.mask(i) is not None for i in range(COUNT)] == [i == 3 for i in range(COUNT)]
+    left_out = ~scene.mask(3)
+    assert left_out[62:108, 92:148].all() and left_out.sum() < 1.4 * 50 * 60
+    assert np.abs(scene.photo(3) - pictures[3])[20:-20, 20:-20].mean() < 0.06
+    import sqlite3
+
+    with sqlite3.connect(captured.out / "work" / "plain.db") as database:
+        rows = database.execute(
+            "SELECT rows, cols, data FROM keypoints JOIN images USING (image_id) WHERE name = 'IMG_3.png'"
+        ).fetchall()
+    count, columns, data = rows[0]
+    places = np.frombuffer(data, np.float32).reshape(count, columns)[:, :2] * WIDTH / enlarged_width(captured.out)
+    hidden = (places > (90, 60)).all(1) & (places < (150, 110)).all(1)
+    assert count > 100 and not hidden.any()
+    with pytest.raises(ValueError, match="no mask is called like a photo"):
+        find_masks(captured.photos, [captured.photos / "IMG 0.jpg"], captured.photos / "masks")
+
+
+def enlarged_width(out):
+    with Image.open(out / "work" / "enlarged" / "IMG_3.png") as picture:
+        return picture.width

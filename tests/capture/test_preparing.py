@@ -17,6 +17,7 @@ from dofnerf.capture.mapping import ATTEMPTS, Mapped, choose_pairs, group_photos
 from dofnerf.capture.photos import Header, Photo, choose_turns, prepare, read_headers, sharpness, working_names
 from dofnerf.capture.pipeline import explain
 from dofnerf.files import has_more_than_8_bits, read_image, write_exr, write_video
+from dofnerf.files.pictures import to_bytes
 from dofnerf.scenes.exif import Exif, read_exif
 
 CARD = np.random.default_rng(1).uniform(0, 1, (12, 16, 3)).astype(np.float32).repeat(10, axis=0).repeat(10, axis=1)
@@ -147,7 +148,29 @@ def test_deep_grey_and_transparent_photos(tmp_path):
     photos, left = prepare(headers, ["a", "b"], tmp_path / "work", 1600, nothing)
     assert not bad and not left
     assert np.abs(read_image(photos[0].file)[..., 0] - grey / 65535).max() < 0.01
-    assert (read_image(photos[1].file) == 1).all()
+    assert photos[0].mask is None and (read_image(photos[1].mask) == 0).all()
+
+
+@pytest.mark.parametrize("turn", [1, 3, 6, 8])
+@pytest.mark.parametrize("as_shown", [True, False])
+def test_masks_follow_their_photos(tmp_path, turn, as_shown):
+    hole = np.s_[10:30, 70:90]
+    picture, mask = np.full((64, 96, 3), 0.5, np.float32), np.full((64, 96), 255, np.uint8)
+    picture[hole], mask[hole] = (1, 0, 0), 0
+    if turn == 3 or as_shown:
+        shown = mask
+    else:
+        shown = {1: mask, 6: np.rot90(mask), 8: np.rot90(mask, -1)}[turn]
+    stored = Image.fromarray(to_bytes(picture))
+    back = {1: None, 3: Image.Transpose.ROTATE_180, 6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}[turn]
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    (stored if back is None else stored.transpose(back)).save(tmp_path / "a.png", exif=exif)
+    Image.fromarray(np.ascontiguousarray(shown)).save(tmp_path / "a.mask.png")
+    masks = {tmp_path / "a.png": tmp_path / "a.mask.png"}
+    (photo,), left = prepare(*read_headers([tmp_path / "a.png"])[:1], ["a"], tmp_path / "work", 1600, nothing, masks)
+    assert not left and np.abs(read_image(photo.file) - 0.5).max() < 0.01
+    assert ((read_image(photo.mask)[..., 0] > 0.5) == (mask > 0)).all()
 
 
 def test_copies_of_one_photo_are_found_and_other_focus_is_not(tmp_path):

@@ -102,7 +102,7 @@ class CardMethod(Method):
         cards.notes = ("one card at the far end",)
         cards.disparity[:] = 1 / scene.far
         with torch.no_grad():
-            cards.colour += data.photos.mean((0, 1, 2))[:, None, None] + 0.1 * torch.randn_like(cards.colour)
+            cards.colour += data.photos[0].mean((0, 1))[:, None, None] + 0.1 * torch.randn_like(cards.colour)
         return cards
 
     def like(self, config, setting, shapes):

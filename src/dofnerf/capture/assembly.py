@@ -17,6 +17,7 @@ from dofnerf.camera import Camera
 from dofnerf.capture.photos import Photo
 from dofnerf.scenes.colmap_model import Model, ModelPoints, camera_pose, pinhole, read_model, seen_by
 from dofnerf.scenes.distortion import straighten, undistorted
+from dofnerf.scenes.masks import MaskFile
 from dofnerf.scenes.reading import common_bounds, scaled
 from dofnerf.scenes.scene import Frame, Scene
 from dofnerf.scenes.source import Cropped, PictureFile
@@ -118,8 +119,11 @@ def _frame(model: Model, key: int, photo: Photo) -> Frame:
     camera, distortion = pinhole(model.cameras[image.camera_id], camera_pose(image, where), where)
     camera = camera.resized(*photo.size)
     straight, zoom = straighten(camera, distortion, where)
-    source = undistorted(PictureFile(photo.deep or photo.file, *photo.size), distortion, camera, zoom)
-    return Frame(photo.name, straight, source, exif=photo.exif or None)
+    mask = None if photo.mask is None else MaskFile(photo.mask, *photo.size)
+    frame = Frame(
+        photo.name, camera, PictureFile(photo.deep or photo.file, *photo.size), exif=photo.exif or None, mask=mask
+    )
+    return frame.converted(straight, lambda source: undistorted(source, distortion, camera, zoom), 1.0)
 
 
 def _fitted(frame: Frame, size: tuple[int, int]) -> Frame:
@@ -130,7 +134,7 @@ def _fitted(frame: Frame, size: tuple[int, int]) -> Frame:
     if (width, height) != (camera.width, camera.height):
         left, top = (camera.width - width) // 2, (camera.height - height) // 2
         camera = replace(camera, cx=camera.cx - left, cy=camera.cy - top, width=width, height=height)
-        frame = replace(frame, camera=camera, photo=Cropped(frame.photo, width, height))
+        frame = frame.converted(camera, lambda source: Cropped(source, width, height), 1.0)
     return scaled(frame, *size)
 
 

@@ -63,6 +63,7 @@ def extract(task: Task, send: Messages) -> None:
     for group in task["groups"]:
         reader = pycolmap.ImageReaderOptions()
         reader.camera_model = "SIMPLE_RADIAL"
+        reader.mask_path = task["masks"]
         reader.existing_camera_id = _listed(database, group, there)
         todo = [name for name in group["names"] if name not in done]
         for first in range(0, len(todo), task["threads"]):

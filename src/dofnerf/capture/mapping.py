@@ -172,11 +172,13 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Staged:
-    """Copies in which features are found: a folder `photos` of `NAME.png`, `scale` times as large as the scene's."""
+    """Copies in which features are found: a folder `photos` of `NAME.png`, `scale` times as large as the scene's; and a
+    folder `masks` of `NAME.png.png`, if any photo has one."""
 
     photos: Path
     groups: Sequence[Group]
     scale: float
+    masks: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,7 @@ def _try(job: Job, number: int, attempt: Attempt, report: Report) -> Mapped:
     staged = job.stage(attempt.small)
     task = {
         "photos": str(staged.photos),
+        "masks": "" if staged.masks is None else str(staged.masks),
         "database": str(job.work / f"{attempt.features}.db"),
         "models": str(folder / "models"),
         "summary": str(summary),

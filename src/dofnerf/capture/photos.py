@@ -12,7 +12,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,18 +20,18 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from dofnerf.files import atomic, has_more_than_8_bits, image_size, is_linear, write_deep_png, write_json
+from dofnerf.files import atomic, has_more_than_8_bits, image_size, is_linear, write_deep_png, write_image, write_json
 from dofnerf.files.decoding import LARGEST, RAW_SUFFIXES, raw_header, to_srgb
 from dofnerf.files.guard import first_line, read_json
 from dofnerf.files.pictures import one_line, open_picture, to_bytes, turned
 from dofnerf.scenes.exif import Exif, exif_of, orientation_of
 from dofnerf.scenes.export import plain_stems
+from dofnerf.scenes.masks import MaskFile, alpha_mask, fill_in
 from dofnerf.scenes.source import PictureFile, resize
 
 SMALLEST = 64  # pixels of the shorter side
 _THUMBNAIL = 192  # pixels across, for finding duplicates
 _SAME, _SAME_ANYWHERE = 1.5 / 255, 12 / 255  # mean and largest difference of two copies of one photo
-_TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}  # EXIF's orientation → Pillow's transposition
 _SIDEWAYS, _MIRRORED = (5, 6, 7, 8), (2, 4, 5, 7)
 _PLAIN = {(False, False): 1, (True, False): 6, (False, True): 2, (True, True): 5}  # by sideways and mirrored
 
@@ -57,7 +57,8 @@ class Photo:
     """A prepared photo: `file` is the copy of `size` (width, height); `full` is the size that the photo has itself.
 
     `sharpness` compares photos of one scene; see `sharpness()`. Of a photo of more than 8 bits there is a `deep` copy,
-    too: poses are found in `file`, the scene gets the other.
+    too: poses are found in `file`, the scene gets the other. `mask`, if there is one, is that of the copy, in which what
+    it leaves out is filled in.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Photo:
     exif: Exif
     sharpness: float
     deep: Path | None = None
+    mask: Path | None = None
 
 
 def working_names(paths: Iterable[Path]) -> list[str]:
@@ -123,9 +125,15 @@ def choose_turns(headers: list[Header]) -> list[int]:
 
 
 def prepare(
-    headers: list[Header], names: list[str], folder: Path, longest: int, report: Callable[[int, int], None]
+    headers: list[Header],
+    names: list[str],
+    folder: Path,
+    longest: int,
+    report: Callable[[int, int], None],
+    masks: Mapping[Path, Path] = {},
 ) -> tuple[list[Photo], dict[str, str]]:
     """Copies into `folder` whose longer side is at most `longest` pixels; why some photos (by file name) are left out.
+    `masks` are files, by photo; a photo without one has its alpha channel, if there is any.
 
     A copy that is there already is kept. Damaged photos and second copies of the same picture are left out.
     """
@@ -137,7 +145,7 @@ def prepare(
     for i, (header, turn, name) in enumerate(sorted(jobs, key=lambda job: len(job[0].path.name))):
         report(i, len(headers))
         try:
-            photo, thumbnail = _prepare_one(header, turn, name, folder, longest)
+            photo, thumbnail = _prepare_one(header, turn, folder / f"{name}.png", longest, masks.get(header.path))
         except ValueError as error:
             left[header.path.name] = _why(header.path, error)
             continue
@@ -151,35 +159,69 @@ def prepare(
     return sorted(photos, key=lambda photo: names.index(photo.name)), left
 
 
-def _prepare_one(header: Header, turn: int, name: str, folder: Path, longest: int) -> tuple[Photo, np.ndarray]:
-    file, record = folder / f"{name}.png", folder / f"{name}.json"
+def _prepare_one(header: Header, turn: int, file: Path, longest: int, mask: Path | None) -> tuple[Photo, np.ndarray]:
+    record = file.with_suffix(".json")
     known = _known(record, header) if file.is_file() else None
     if known is None:
-        image, full = load_upright(header.path, turn, longest)
+        given = None if mask is None else _as_stored(mask, header)
+        image, full, counts = load_upright(header.path, turn, longest, given)
+        if counts is not None:
+            write_image(_beside(file, "masks"), np.uint8(255) * counts)
         deep = has_more_than_8_bits(header.path)
         if deep:
-            write_deep_png(_deep(file), image)
+            write_deep_png(_beside(file, "deep"), image)
         with atomic(file) as temporary:
             Image.fromarray(to_bytes(image)).save(temporary, compress_level=1)
         known = {"source": _identity(header.path), "size": image.shape[1::-1], "full": full, "deep": deep}
+        known["masked"] = counts is not None
         known["sharpness"] = sharpness(image)
         write_json(record, known)
     size, full = tuple(known["size"]), tuple(known["full"])
-    deep_file = _deep(file) if known.get("deep") else None
-    return Photo(name, header.path, file, size, full, header.exif, known["sharpness"], deep_file), _thumbnail(file)
+    others = (_beside(file, kind) if known.get(key) else None for kind, key in (("deep", "deep"), ("masks", "masked")))
+    photo = Photo(file.stem, header.path, file, size, full, header.exif, known["sharpness"], *others)
+    return photo, _thumbnail(file)
 
 
-def _deep(file: Path) -> Path:
-    return file.parent.with_name("deep") / file.name
+def _beside(file: Path, kind: str) -> Path:
+    return file.parent.with_name(kind) / file.name
 
 
-def load_upright(path: Path, turn: int, longest: int) -> tuple[np.ndarray, tuple[int, int]]:
-    """The picture (H, W, 3), display values, turned and shrunk in linear light, and the size (width, height) it had."""
+def _as_stored(path: Path, header: Header) -> np.ndarray:
+    """A photo's mask, (H, W) bool, in the orientation in which the photo is stored: masks are drawn on it as shown, or
+    as stored, which their shape tells."""
+    mask, (width, height), turn = MaskFile(path, *image_size(path)).load(), header.stored, header.orientation
+    sideways = turn in _SIDEWAYS and (mask.shape[1] > mask.shape[0]) == (width > height)
+    mask = mask if sideways else turned(mask, {6: 8, 8: 6}.get(turn, turn))
+    if abs(mask.shape[0] * width / mask.shape[1] - height) > max(1.5, 0.01 * height):
+        raise ValueError(f"its mask {path.name} has another shape ({mask.shape[1]}×{mask.shape[0]} pixels)")
+    return mask
+
+
+def load_upright(
+    path: Path, turn: int, longest: int, mask: np.ndarray | None = None
+) -> tuple[np.ndarray, tuple[int, int], np.ndarray | None]:
+    """The picture (H, W, 3), display values, turned and shrunk in linear light; the size (width, height) it had; and
+    which pixels count, (H, W), if not all do: by `mask`, whose orientation is the file's, or by its alpha channel."""
     if has_more_than_8_bits(path):
-        deep = PictureFile(path, *image_size(path)).load()
-        deep = turned(deep, turn)
-        full = (deep.shape[1], deep.shape[0])
-        return resize(deep, *_shrunk(full, longest)), full
+        whole = PictureFile(path, *image_size(path)).load()
+        source = None if mask is not None else alpha_mask(path, whole.shape[1::-1])
+        picked = mask if source is None else source.load()
+        full = whole.shape[1::-1]
+    else:
+        whole, full, picked = _load_bytes(path, longest, mask)
+    if picked is not None and not picked.all():
+        picked = resize(picked, *whole.shape[1::-1])
+        whole = fill_in(whole.astype(np.float32) / 255 if whole.dtype == np.uint8 else whole, picked)
+    whole, full = turned(whole, turn), full[::-1] if turn in _SIDEWAYS else full
+    size = _shrunk(full, longest)
+    image, counts = resize(whole, *size), None if picked is None else resize(turned(picked, turn), *size)
+    return image, full, None if counts is None or counts.all() else counts
+
+
+def _load_bytes(
+    path: Path, longest: int, mask: np.ndarray | None
+) -> tuple[np.ndarray, tuple[int, int], np.ndarray | None]:
+    """An 8-bit picture (H, W, 3) at about the wanted size or larger, its own size, and its mask."""
     with open_picture(path, load=False, most=LARGEST) as picture:
         try:
             full = picture.size
@@ -188,16 +230,15 @@ def load_upright(path: Path, turn: int, longest: int) -> tuple[np.ndarray, tuple
             if picture.mode.startswith(("I", "F")):
                 deep = np.asarray(picture).astype(np.float32) / (65535 if picture.mode.startswith("I") else 1)
                 picture = Image.fromarray((np.clip(deep, 0, 1) * 255 + 0.5).astype(np.uint8))
+            if mask is None and "A" in picture.getbands():
+                mask = np.asarray(picture.getchannel("A")) == 255
             if "A" in picture.getbands() or "transparency" in picture.info:
                 paper = Image.new("RGBA", picture.size, "white")
                 picture = Image.alpha_composite(paper, picture.convert("RGBA"))
             picture = to_srgb(picture).convert("RGB")
         except Exception as error:  # Pillow raises whatever the broken bytes lead to
             raise ValueError(f"{path}: the picture is truncated or corrupt ({first_line(error)})") from None
-        if turn in _TURNS:
-            picture = picture.transpose(Image.Transpose(_TURNS[turn]))
-            full = full[::-1] if turn in _SIDEWAYS else full
-        return resize(np.asarray(picture), *_shrunk(full, longest)), full
+        return np.asarray(picture), full, mask
 
 
 def _shrunk(size: tuple[int, int], longest: int) -> tuple[int, int]:

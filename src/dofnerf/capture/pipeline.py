@@ -41,6 +41,9 @@ from dofnerf.files.progress import Progress
 from dofnerf.process import keeps, locked
 from dofnerf.scenes import Scene, load, write_transforms
 from dofnerf.scenes.export import IMAGES, POINTS
+from dofnerf.scenes.masks import FOLDER as MASKS
+from dofnerf.scenes.masks import MaskFile, mask_file
+from dofnerf.scenes.source import eroded, resize
 
 RECORD, RESULT, WORK, SHEET = "capture.json", "result.json", "work", "photos.jpg"
 MAKER = "dofnerf capture"
@@ -51,6 +54,7 @@ _VIDEO = "video-"  # and a number: the folder of its frames in WORK
 _ENLARGE, _SMALL = 3.0, 380_000  # smaller photos are enlarged for the features, up to so many times and so many pixels
 _SMALLEST = 150_000  # pixels of the small copies
 _BYTES = 9  # on disk, for each pixel of the copies, features and the scene's photos
+_RIM = 4  # pixels beside what is masked in which no features are looked for
 _BLURRED = 0.35  # of the median number of features: too few
 _FEW = 15  # verified matches with the best partner
 _TILE, _COLUMNS, _TILES = 300, 6, 120  # of the sheet: pixels across, columns, photos at most
@@ -64,6 +68,10 @@ class CaptureOptions:
     """Pixels of the longer side of the scene's photos, in which features are found, too; larger ones are shrunk."""
     scale_by: Annotated[str | None, tyro.conf.arg(metavar="A,B,METRES")] = None
     """Two photos (file names, or numbers from 0) and the distance between them: makes the scene's unit the metre."""
+    masks: Annotated[
+        Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="(default: masks in or beside PHOTOS)")
+    ] = None
+    """Masks of the photos, called as they are (NAME.png or NAME.jpg.png): what is black is left out of everything."""
     every: int | None = None
     """Of a video: take the sharpest of every so many frames (default: so that about 80 come out)."""
     attempts: int = 4
@@ -153,6 +161,10 @@ def _capture(source: Path, listing: Listing, out: Path, options: CaptureOptions,
     # What the work depends on: the other options only change the last step, or the number of attempts.
     settings: dict[str, Any] = {"size": options.size, "every": options.every, "exhaustive": options.exhaustive}
     settings["photos"] = fingerprint([*listing.photos, *listing.videos])
+    masks = find_masks(source, listing.photos, options.masks)
+    if masks:
+        settings["masks"] = fingerprint(masks.values())
+        progress.say(f"{len(masks)} of {len(listing.photos)} photos have masks in {next(iter(masks.values())).parent}")
     work = out / WORK
     if (work / _FAILED).is_file() and _record(out / RECORD) != record_of(MAKER, settings):
         shutil.rmtree(work, ignore_errors=True)  # those photos gave no scene: the folder is free for others
@@ -168,7 +180,7 @@ def _capture(source: Path, listing: Listing, out: Path, options: CaptureOptions,
         expect_pycolmap()
         frames, spoiled = _frames(listing, work, options, progress)
         paths = [*listing.photos, *frames]
-        photos, left_out = _prepared(source, paths, work, options, progress)
+        photos, left_out = _prepared(source, paths, masks, work, options, progress)
         left_out = spoiled | left_out
     except ValueError:  # there is nothing to resume, so the folder is free for other photos or flags
         if not begun:
@@ -262,8 +274,26 @@ def _frames(
     return paths, bad
 
 
+def find_masks(source: Path, photos: Sequence[Path], folder: Path | None) -> dict[Path, Path]:
+    """The masks of photos: those of `folder`, which must have some, else of a folder masks in or beside the photos'."""
+    if folder is not None and not folder.is_dir():
+        raise FileNotFoundError(f"--masks {folder}: there is no such folder")
+    there = source if source.is_dir() else source.parent
+    for place in [there / MASKS, there.resolve().parent / MASKS] if folder is None else [folder]:
+        if place.is_dir() and (found := {path: mask for path in photos if (mask := mask_file(place, path.name))}):
+            return found
+    if folder is not None:
+        raise ValueError(f"--masks {folder}: no mask is called like a photo (NAME.png or NAME.jpg.png)")
+    return {}
+
+
 def _prepared(
-    source: Path, paths: Sequence[Path], work: Path, options: CaptureOptions, progress: Progress
+    source: Path,
+    paths: Sequence[Path],
+    masks: Mapping[Path, Path],
+    work: Path,
+    options: CaptureOptions,
+    progress: Progress,
 ) -> tuple[list[Photo], dict[str, str]]:
     headers, bad = read_headers(paths)
     photos: list[Photo] = []
@@ -271,7 +301,8 @@ def _prepared(
         pixels = sum(min(1.0, options.size / max(h.stored)) ** 2 * h.stored[0] * h.stored[1] for h in headers)
         _expect_space(work, pixels)
         names = working_names(header.path for header in headers)
-        photos, left = prepare(headers, names, work / "photos", options.size, partial(_report, progress, "photos"))
+        report = partial(_report, progress, "photos")
+        photos, left = prepare(headers, names, work / "photos", options.size, report, masks)
         bad |= left
     if len(photos) < FEWEST:
         count = len(paths) - len(bad)
@@ -306,7 +337,11 @@ def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, progress: 
         if scale != 1:
             for photo in photos:
                 _resize(photo, folder, scale)
-        return Staged(folder, group_photos(photos, scale), scale)
+        masks = folder.with_name(f"{folder.name}-masks") if any(photo.mask for photo in photos) else None
+        if masks is not None:
+            for photo in photos:
+                _stage_mask(photo, masks, scale)
+        return Staged(folder, group_photos(photos, scale), scale, masks)
 
     pairs = [(photos[a].name, photos[b].name) for a, b in choose_pairs([p.file for p in photos], options.exhaustive)]
     return map_photos(Job(work, len(photos), pairs, stage), options.attempts, partial(_report, progress), progress.say)
@@ -319,6 +354,17 @@ def _resize(photo: Photo, folder: Path, scale: float) -> None:
         size = round(photo.size[0] * scale), round(photo.size[1] * scale)
         with Image.open(photo.file) as picture, atomic(target) as temporary:
             picture.convert("L").resize(size, Image.Resampling.BICUBIC).save(temporary, compress_level=1)
+
+
+def _stage_mask(photo: Photo, folder: Path, scale: float) -> None:
+    """Where features are looked for in a copy `scale` times as large: not in a rim of what is masked, either. pycolmap
+    wants a mask for every photo, or for none."""
+    target = folder / f"{photo.name}.png.png"
+    if not target.is_file():
+        size = photo.size
+        mask = np.ones(size[::-1], bool) if photo.mask is None else MaskFile(photo.mask, *size).load()
+        mask = resize(mask, round(size[0] * scale), round(size[1] * scale))
+        write_image(target, np.uint8(255) * eroded(mask, _RIM))
 
 
 def explain(photos: Sequence[Photo], mapped: Mapped) -> dict[str, str]:
@@ -387,7 +433,8 @@ def _caption(name: str, reason: str | None) -> str:
 def _write(scene: Scene, out: Path, progress: Progress, model: str) -> None:
     made_from = out / WORK / _WRITTEN  # pictures that were undistorted by another model are not of this scene
     if not made_from.is_file() or made_from.read_text(encoding="utf-8") != model:
-        shutil.rmtree(out / IMAGES, ignore_errors=True)
+        for folder in (IMAGES, MASKS):
+            shutil.rmtree(out / folder, ignore_errors=True)
         made_from.write_text(model, encoding="utf-8")
 
     def track(steps: Any) -> Any:

@@ -17,6 +17,7 @@ from dofnerf.evaluate import lpips, metrics
 from dofnerf.models import View
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes import Scene
+from dofnerf.scenes.source import eroded
 from dofnerf.train import Run
 
 Score = float | str
@@ -116,14 +117,18 @@ def score_view(
     truth = scene.sharp(i) if reference == "sharp" else scene.photo(i)
     found: dict[str, Score] = dict.fromkeys(METRICS, NO_REFERENCE)
     focus = in_focus(run, scene, i, disparity)
-    found["in_focus"] = NO_LENS if focus is None else float(focus.mask.mean())
+    counts = scene.mask(i)
+    found["in_focus"] = NO_LENS if focus is None else float(focus.mask[... if counts is None else counts].mean())
     if truth is not None:
-        found |= {"psnr": metrics.psnr(image, truth), "ssim": _ssim(image, truth)}
+        if counts is not None:  # what does not count is right, for LPIPS too
+            image = np.where(counts[..., None], image, truth)
+        found |= {"psnr": _number(metrics.psnr(image, truth, counts)), "ssim": _ssim(image, truth, counts=counts)}
         small = min(image.shape[:2]) < lpips.SMALLEST
         found["lpips"] = NO_WEIGHTS if isinstance(perceptual, str) else SMALL if small else perceptual(image, truth)
         for where, mask in (("in_focus", focus and focus.mask), ("out_of_focus", focus and ~focus.mask)):
-            found[f"psnr_{where}"] = NO_LENS if mask is None else _number(metrics.psnr(image, truth, mask))
-            found[f"ssim_{where}"] = NO_LENS if mask is None else _ssim(image, truth, mask)
+            both = mask if mask is None or counts is None else mask & counts
+            found[f"psnr_{where}"] = NO_LENS if both is None else _number(metrics.psnr(image, truth, both))
+            found[f"ssim_{where}"] = NO_LENS if mask is None else _ssim(image, truth, mask, counts)
     by = "" if focus is None else f"{focus.lens}, {focus.depth}"
     return ViewScores(view=i, name=scene.frames[i].name, **found, focus_by=by)
 
@@ -224,13 +229,19 @@ def held_out_psnr(run: Run, scene: Scene) -> float:
         sharp = scene.sharp(i)
         if sharp is None:
             raise ValueError(f"{scene.name}: there is no all-in-focus photo of the held-out view {i} to compare with")
-        values.append(metrics.psnr(sharp_view(run, scene, i), sharp))
+        values.append(metrics.psnr(sharp_view(run, scene, i), sharp, scene.mask(i)))
     return float(np.mean(values))
 
 
-def _ssim(image: np.ndarray, truth: np.ndarray, mask: np.ndarray | None = None) -> Score:
+def _ssim(
+    image: np.ndarray, truth: np.ndarray, mask: np.ndarray | None = None, counts: np.ndarray | None = None
+) -> Score:
+    """Of windows whose centre is in `mask`, and in which all pixels count."""
     if min(image.shape[:2]) < metrics.WINDOW:
         return SMALL
+    if counts is not None:
+        whole = eroded(counts, metrics.WINDOW // 2)
+        mask = whole if mask is None else mask & whole
     return _number(metrics.ssim(image, truth, mask))
 
 

@@ -6,6 +6,7 @@ Photos are numbered 0 … M − 1 here, in the order of `scene.train`; the lens 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
+from dofnerf.models.photo_stack import PhotoStack
 from dofnerf.models.volume.rays import CameraStack, Space, choose_space, stack_cameras
 from dofnerf.optics import aperture_from_f_number
 from dofnerf.scenes import Scene
@@ -85,29 +87,43 @@ class SparsePoints:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """`photos` (M, H, W, 3), `cameras` as given and as tensors, `numbers` (M,) of all photos, and `points`."""
+    """`photos` (M, H, W, 3), `cameras` as given and as tensors, `numbers` (M,) of all photos, and `points`. `masks` (M, H,
+    W), if there are any, are 1 where a photo counts and 0 where it does not."""
 
     names: tuple[str, ...]
-    photos: Tensor
+    photos: PhotoStack
     cameras: tuple[Camera, ...]
     stack: CameraStack
     numbers: Tensor
     points: SparsePoints
+    masks: PhotoStack | None = None
 
     @property
     def size(self) -> tuple[int, int]:
         """(height, width)."""
-        return self.photos.shape[1], self.photos.shape[2]
+        return self.photos.size
+
+    def mask(self, photo: int) -> Tensor | None:
+        """What counts of a photo, (H, W) of 0 and 1; None if all does."""
+        return None if self.masks is None else self.masks[photo]
 
 
-def training_data(scene: Scene, photos: str, device: torch.device) -> TrainingData:
-    """Load them all; `photos` is "given" or "sharp"."""
-    pictures = []
-    for i in scene.train:
-        picture = scene.photo(i) if photos == "given" else scene.sharp(i)
-        if picture is None:
+def training_data(scene: Scene, photos: str, device: torch.device, folder: Path | None = None) -> TrainingData:
+    """Load them all; `photos` is "given" or "sharp". Where they are too many for memory, a file in `folder` holds
+    them."""
+
+    def picture(number: int) -> np.ndarray:
+        i = scene.train[number]
+        found = scene.photo(i) if photos == "given" else scene.sharp(i)
+        if found is None:
             raise ValueError(f"{scene.name}: view {i} ({scene.frames[i].name}) has no all-in-focus photo to train on")
-        pictures.append(picture)
+        return found
+
+    def mask(number: int) -> np.ndarray:
+        found = scene.mask(scene.train[number])
+        return np.ones(scene.size[::-1], bool) if found is None else found
+
+    masked = any(scene.mask(i) is not None for i in scene.train)
     cameras = tuple(scene.camera(i) for i in scene.train)
     seen = [scene.visible(i) for i in scene.train]
     number = np.repeat(np.arange(len(seen)), [len(s.depth) for s in seen])
@@ -123,11 +139,12 @@ def training_data(scene: Scene, photos: str, device: torch.device) -> TrainingDa
     )
     return TrainingData(
         tuple(scene.frames[i].name for i in scene.train),
-        tensor(np.stack(pictures)),
+        PhotoStack.of(picture, len(cameras), device, folder),
         cameras,
         stack_cameras(cameras, device),
         torch.arange(len(cameras), device=device),
         points,
+        PhotoStack.of(mask, len(cameras), device, folder) if masked else None,
     )
 
 

@@ -13,16 +13,20 @@ _WHITE = 0.95  # of a photo: from there on it may have been clipped at 1, and co
 _POWER, _SOFT = 0.4, 0.01  # of the sparse-gradient prior: its exponent, and the gradient below which it is quadratic
 
 
-def residual(shown: Tensor, photo: Tensor, whole: Tensor | None = None) -> Tensor:
-    """shown − photo, but 0 where the photo is clipped and what is shown is brighter. `whole` is what is shown in the
-    end, where `shown` is a part of it."""
+def residual(shown: Tensor, photo: Tensor, whole: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+    """shown − photo (…, 3), but 0 where the photo is clipped and what is shown is brighter, and where `mask` (…) is 0.
+    `whole` is what is shown in the end, where `shown` is a part of it."""
     brighter = (shown if whole is None else whole) > 1
-    return torch.where((photo >= _WHITE) & brighter, 0.0, shown - photo)
+    found = torch.where((photo >= _WHITE) & brighter, 0.0, shown - photo)
+    return found if mask is None else found * mask[..., None]
 
 
-def detail_loss(residual: Tensor) -> Tensor:
-    """Mean squared differences between the residuals (H, W, 3) of neighbouring pixels."""
-    return residual.diff(dim=0).square().mean() + residual.diff(dim=1).square().mean()
+def detail_loss(residual: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Mean squared differences between the residuals (H, W, 3) of neighbouring pixels, both within `mask` (H, W)."""
+    down, across = residual.diff(dim=0), residual.diff(dim=1)
+    if mask is not None:
+        down, across = down * (mask[1:] * mask[:-1])[..., None], across * (mask[:, 1:] * mask[:, :-1])[..., None]
+    return down.square().mean() + across.square().mean()
 
 
 def sparse_gradient_prior(image: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from dofnerf.camera import Camera
-from dofnerf.scenes.source import Derived, Source
+from dofnerf.scenes.source import Derived, Source, eroded
 
 ROWS_AT_ONCE = 256
 
@@ -57,6 +57,8 @@ class Undistorted(Derived):
 
     def load(self) -> np.ndarray:
         image = self.source.load()
+        if image.dtype == bool:
+            image = eroded(image, 2)  # so far does a cubic sample of a photo reach
         height, width = image.shape[:2]
         result = np.empty_like(image)
         sample = sample_cubic if image.ndim == 3 else _sample_nearest

@@ -27,8 +27,8 @@ def write_transforms(
     track: Callable[[Sequence[int]], Iterable[int]] = iter,
     with_bounds: bool = True,
 ) -> Path:
-    """Write pictures (PNG, of 16 bits where the source has more than 8), depth (.npy), points and transforms.json into
-    `folder`; returns the JSON's path.
+    """Write pictures and masks (PNG, of 16 bits where the source has more than 8), depth (.npy), points and
+    transforms.json into `folder`; returns the JSON's path.
 
     With `resume`, pictures and depth maps that are there already are kept, and not even loaded. `track` wraps the loop
     over views: a progress bar. Without `with_bounds`, the file does not give the scene's depth range.
@@ -74,6 +74,8 @@ def _entry(scene: Scene, i: int, name: str, shared: dict[str, float]) -> dict[st
                 entry["file_path"] = entry[f"{key}_file_path"]
     if frame.depth is not None:
         entry["depth_file_path"] = f"depth/{name}.npy"
+    if frame.mask is not None:
+        entry["mask_path"] = f"masks/{name}.png"
     for key, lens in (("lens", frame.lens), ("near_lens", frame.near_lens), ("far_lens", frame.far_lens)):
         if lens is not None:
             entry[key] = plain_lens(lens)
@@ -101,6 +103,8 @@ def _write_files(scene: Scene, i: int, entry: dict[str, Any], folder: Path, resu
             write(folder / file, scene.picture(i, source))
     if frame.depth is not None and not (resume and (folder / entry["depth_file_path"]).exists()):
         write_map(folder / entry["depth_file_path"], scene.picture(i, frame.depth))
+    if frame.mask is not None and not (resume and (folder / entry["mask_path"]).exists()):
+        write_image(folder / entry["mask_path"], np.uint8(255) * scene.picture(i, frame.mask))
     if frame.seen is not None and scene.points is not None:
         error = scene.points.error[frame.seen] if frame.seen_error is None else frame.seen_error
         write_map(folder / entry["visible_file_path"], np.stack([frame.seen, error], axis=1))

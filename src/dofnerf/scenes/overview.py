@@ -27,6 +27,7 @@ def describe(scene: Scene) -> str:
         ("held out", ", ".join(map(str, scene.test)) or "none"),
         ("cameras", _cameras(scene)),
         ("brackets", describe_brackets(scene)),
+        ("masks", describe_masks(scene)),
         ("points", _points(scene)),
         ("unit", "" if scene.metres is None else f"{scene.metres:.4g} m"),
         ("exif", _exif(scene)),
@@ -46,6 +47,8 @@ def describe_photos(scene: Scene) -> str:
         facts += ["depth {:.4g} to {:.4g}".format(*frame.bounds)] if frame.bounds else []
         facts += [f"f/{frame.exif.f_number:g}"] if frame.exif and frame.exif.f_number else []
         facts += [f"bracket {frame.bracket}"] if frame.bracket is not None else []
+        left_out = masked_share(scene, i)
+        facts += [f"mask leaves out {100 * left_out:.0f} %"] if left_out else []
         facts += ["held out"] if i in scene.test else []
         lines.append(f"  {i:>4}  {Path(frame.name).stem[:32]:<{wide}}  {', '.join(facts)}")
     return "\n".join(lines)
@@ -183,6 +186,23 @@ def describe_brackets(scene: Scene) -> str:
     if not len(counts):
         return ""
     return f"{len(counts)} focus bracket{'s' * (len(counts) > 1)} of {_span(counts)} photos"
+
+
+def masked_share(scene: Scene, i: int) -> float:
+    """The share of photo i that its mask leaves out."""
+    mask = scene.mask(i)
+    return 0.0 if mask is None else float(1 - mask.mean())
+
+
+def describe_masks(scene: Scene) -> str:
+    """How many photos have masks, such as "12 photos have masks, which leave out 3 to 20 % of each"; empty if none."""
+    shares = np.array([share for share in (masked_share(scene, i) for i in range(len(scene))) if share])
+    if not len(shares):
+        return ""
+    low, high = f"{100 * shares.min():.2g}", f"{100 * shares.max():.2g}"
+    span = low if low == high else f"{low} to {high}"
+    few = "photo has a mask, which leaves" if len(shares) == 1 else "photos have masks, which leave"
+    return f"{len(shares)} {few} out {span} % of {'it' if len(shares) == 1 else 'each'}"
 
 
 def _points(scene: Scene) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from dofnerf.camera import Camera
 from dofnerf.files.guard import bounds
 from dofnerf.optics.lens import PINHOLE
+from dofnerf.scenes.masks import with_masks
 from dofnerf.scenes.scene import Frame, Points, Scene
 from dofnerf.scenes.source import Resized
 
@@ -98,7 +99,7 @@ def assemble(found: Found, options: ReadOptions) -> Scene:
     full_width = found.full_width or frames[0].camera.width
     if options.which_frames is not None:
         frames = [frames[i] for i in _indices(options.which_frames, len(frames), f"{found.name}: which_frames")]
-    frames = _one_size(_mixed(frames, options), full_width, options)
+    frames = _one_size(_mixed(with_masks(frames), options), full_width, options)
     test = _held_out(found, frames, options)
     train = tuple(i for i in range(len(frames)) if i not in set(test))
     if not train:

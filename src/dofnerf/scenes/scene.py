@@ -42,7 +42,8 @@ class Frame:
 
     `bounds` is this view's depth range; `seen` (N,) are indices into the scene's points, `seen_error` (N,) their
     reprojection errors in pixels of this photo; `exif` is the photo's, where the scene's file has it.
-    Views of one `bracket` (a name) were taken from one place and differ in focus: they share a pose.
+    Views of one `bracket` (a name) were taken from one place and differ in focus: they share a pose. Where `mask` is not
+    set, nothing counts; photos are filled in there (see `masks`).
     """
 
     name: str
@@ -60,11 +61,12 @@ class Frame:
     seen_error: np.ndarray | None = None
     exif: Exif | None = None
     bracket: str | None = None
+    mask: Source | None = None
 
     def converted(self, camera: Camera, picture: Callable[[Source], Source], ratio: float) -> Frame:
         """The view by a camera whose focal length in pixels is `ratio` times as long, of pictures changed accordingly."""
         changes: dict[str, Any] = {"camera": camera}
-        for name in ("photo", "sharp", "near", "far", "depth"):
+        for name in ("photo", "sharp", "near", "far", "depth", "mask"):
             if (source := getattr(self, name)) is not None:
                 changes[name] = picture(source)
         for name in ("lens", "near_lens", "far_lens"):
@@ -141,6 +143,12 @@ class Scene:
         source = self.frames[i].depth
         return None if source is None else self.picture(i, source)
 
+    def mask(self, i: int) -> np.ndarray | None:
+        """Which pixels of view i count, (H, W) bool; None if all do."""
+        source = self.frames[i].mask
+        mask = None if source is None else self.picture(i, source)
+        return None if mask is None or mask.all() else mask
+
     def f_number(self, i: int) -> float | None:
         """By EXIF: as the scene's file, the photo or, for a smaller copy, its original has it. Files are read once."""
         return self._from_exif(i, "f_number")
@@ -168,13 +176,16 @@ class Scene:
         return {name: views for name, views in found.items() if len(views) > 1}
 
     def visible(self, i: int) -> Visible:
-        """The sparse points that photo i sees, where they project inside it; none if that is unknown."""
+        """The sparse points that photo i sees, where they project inside it and count; none if that is unknown."""
         frame = self.frames[i]
         if self.points is None or frame.seen is None:
             return Visible(np.zeros((0, 2)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64))
         pixels, depth = frame.camera.project(self.points.xyz[frame.seen])
         error = self.points.error[frame.seen] if frame.seen_error is None else frame.seen_error
         keep = (depth > 0) & (pixels >= 0).all(axis=1) & (pixels < self.size).all(axis=1)
+        if (mask := self.mask(i)) is not None:
+            column, row = pixels[keep].astype(int).T
+            keep[keep] = mask[row, column]
         return Visible(pixels[keep], depth[keep], error[keep], frame.seen[keep])
 
     def describe(self) -> str:

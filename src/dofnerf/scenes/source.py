@@ -1,8 +1,8 @@
 """Where a picture comes from: small frozen objects that load on demand and stack.
 
 `PictureFile` and `DepthFile` read, `Undistorted` removes distortion (distortion.py), `Resized` and `Cropped` change the
-size; a light field's synthetic lens (formats/lightfield.py) is one more. A photo is (H, W, 3) float32 display values; a
-depth map is (H, W) float32.
+size; masks.py and a light field's synthetic lens (formats/lightfield.py) have more. A photo is (H, W, 3) float32 display
+values; a depth map is (H, W) float32, a mask (H, W) bool.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Resized(Derived):
-    """A picture at another size: photos filtered in linear light, depth maps by the nearest pixel."""
+    """A picture at another size: photos filtered in linear light, depth maps by the nearest pixel, masks strictly."""
 
     width: int
     height: int
@@ -113,9 +113,13 @@ class Cropped(Derived):
 
 
 def resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Photo (H, W, 3), floats or bytes, by a Lanczos filter in linear light; map (H, W) by the nearest pixel."""
+    """Photo (H, W, 3), floats or bytes, by a Lanczos filter in linear light; map (H, W) by the nearest pixel. Of a mask
+    (H, W) bool, only pixels count whose whole surroundings do."""
     if image.shape[:2] == (height, width):
         return image if image.dtype != np.uint8 else image.astype(np.float32) / 255
+    if image.dtype == bool:
+        touched = Image.fromarray((~image).astype(np.float32)).resize((width, height), Image.Resampling.BOX)
+        return eroded(np.asarray(touched) <= 0, 1)
     if image.ndim == 2:
         return np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.NEAREST))
     bands = []
@@ -124,6 +128,13 @@ def resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
         light = Image.fromarray(_light_of_bytes()[band] if band.dtype == np.uint8 else to_linear(band))
         bands.append(np.asarray(light.resize((width, height), Image.Resampling.LANCZOS)))
     return to_display(np.clip(np.stack(bands, axis=-1), 0, 1))
+
+
+def eroded(mask: np.ndarray, pixels: int) -> np.ndarray:
+    """The pixels of a mask (H, W) with no other within so many pixels; beyond the rim all count."""
+    from scipy.ndimage import binary_erosion
+
+    return binary_erosion(mask, np.ones((3, 3), bool), pixels, border_value=1)
 
 
 def to_linear(display: np.ndarray) -> np.ndarray:

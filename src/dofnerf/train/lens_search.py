@@ -51,13 +51,15 @@ FINER = 2  # how much finer than the search looks a view is drawn for it: one ra
 class SmallView:
     """A photo and the model's render of its view: `sharp` and `photo` (h, w, 3), `disparity` (h, w).
 
-    `scale` is their size as a share of the photo's: apertures shrink by it.
+    `scale` is their size as a share of the photo's: apertures shrink by it. `mask` (h, w), if there is one, is 1 where
+    the photo counts.
     """
 
     sharp: Tensor
     disparity: Tensor
     photo: Tensor
     scale: float
+    mask: Tensor | None = None
 
 
 def small_views(model: Model, data: TrainingData, search_width: int, workers: Workers = ALONE) -> list[SmallView]:
@@ -72,10 +74,14 @@ def small_views(model: Model, data: TrainingData, search_width: int, workers: Wo
         drawn[i] = shrunk(torch.cat([shown.image, shown.disparity[..., None]], dim=-1), width, height)
     if not bool(torch.isfinite(workers.add(drawn)).all()):
         raise NotFinite("the field gave a colour or a depth that is not a number")
-    return [
-        SmallView(one[..., :3].contiguous(), one[..., 3].contiguous(), shrunk(photo, width, height), width / wide)
-        for one, photo in zip(drawn, data.photos, strict=True)
-    ]
+    found = []
+    for i, one in enumerate(drawn):
+        photo, mask = shrunk(data.photos[i], width, height), data.mask(i)
+        # A pixel counts if all do that it is the mean of.
+        counts = None if mask is None else (shrunk(mask[..., None], width, height)[..., 0] > 1 - 1e-4).to(photo)
+        view = SmallView(one[..., :3].contiguous(), one[..., 3].contiguous(), photo, width / wide, counts)
+        found.append(view)
+    return found
 
 
 def shrunk(picture: Tensor, width: int, height: int) -> Tensor:
@@ -194,7 +200,8 @@ class _Errors:
             view = self.views[photo]
             blurred = scatter(self.linear[photo], aperture * view.scale * (focus - view.disparity), light=1)
             shown = self.develop(to_display(blurred, self.light), photo)
-            self.known[key] = float(residual(shown, view.photo).abs().mean())
+            off = residual(shown, view.photo, mask=view.mask).abs().mean()
+            self.known[key] = float(off if view.mask is None else off / view.mask.mean().clamp(min=1e-6))
         return self.known[key]
 
     def leasts(self, photo: int, apertures: list[float], focuses: list[float]) -> list[tuple[float, float]]:

@@ -59,7 +59,7 @@ def start(
         if workers.count > 1 and not method(config.field).divides:
             raise ValueError(f"the field {config.field!r} trains in one process; start it without torchrun")
         if not workers.first:
-            data = training_data(scene, config.photos, place)
+            data = training_data(scene, config.photos, place, _room_in(folder))
             learner = checkpoint.unpack(workers.tell(b""), place)
             return Run(learn(learner, data, NullRecorder(), workers), folder)
         kept, said = _kept(place, folder, resume), []
@@ -72,7 +72,7 @@ def start(
             if kept is not None:
                 config = _like_before(kept, config)
                 _must_match(kept, setting, config, folder)
-            data = training_data(scene, config.photos, place)
+            data = training_data(scene, config.photos, place, _room_in(folder))
             bar.update(was or 0, label="start")
             learner = kept or Learner.begin(config, setting, scene, data, place)
             if workers.count > 1:
@@ -96,6 +96,13 @@ def _alone(folder: Path | None) -> Iterator[None]:
         return
     with locked(folder):
         yield
+
+
+def _room_in(folder: Path | None) -> Path | None:
+    """The nearest folder that exists: a run's own is made when there is something to keep."""
+    while folder is not None and not folder.is_dir():
+        folder = folder.absolute().parent
+    return folder
 
 
 def _kept_words(folder: Path | None, step: int | None, total: int) -> str:

@@ -9,25 +9,56 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import avg_pool2d, pad
+from torch.nn.functional import avg_pool2d, interpolate, pad
+
+from dofnerf.models.photo_stack import PhotoStack
 
 _POWER = 1.5  # of the energy of the differences between neighbours
 _LEAST, _MOST = 5e-4, 16.0  # of its mean
 _REACH = 1 / 100  # of the width: half the side of the window, which is applied twice
+_WIDEST = 640  # pixels across of the kept weights, which vary slowly: those of larger photos are enlarged when used
 
 
-@torch.no_grad()
-def local_sharpness(photos: Tensor) -> Tensor:
-    """Weights (M, H, W) of photos (M, H, W, 3), of which the largest is 1.
+class SharpnessWeights:
+    """Weights of photos (M, H, W, 3), of which the largest is 1; `weights[i]` is (H, W). Pixels that no mask (M, H, W)
+    lets count, and differences to them, have no part in it.
 
     Adam divides by what gradients were: were some larger now than without weights, the sharpest places would learn
     slowly for hundreds of steps afterwards.
     """
-    grey = photos.mean(-1)
-    across, down = grey.diff(dim=2), grey.diff(dim=1)
-    energy = pad(across.square(), (0, 1)) + pad(down.square(), (0, 0, 0, 1))
-    reach = max(2, round(photos.shape[2] * _REACH))
+
+    @torch.no_grad()
+    def __init__(self, photos: PhotoStack, masks: PhotoStack | None = None) -> None:
+        self.size = height, width = photos.size
+        wide = min(width, _WIDEST)
+        self.weights = torch.empty(len(photos), max(1, round(height * wide / width)), wide, device=photos.device)
+        counted = torch.zeros((2,), dtype=torch.float64, device=photos.device)
+        for i, photo in enumerate(photos):
+            energy, share = _energy(photo, None if masks is None else masks[i], self.weights.shape[1:])
+            counted += torch.stack([(energy * share).sum(), share.sum()])
+            self.weights[i] = energy
+        mean = self.weights.mean() if masks is None else (counted[0] / counted[1].clamp(min=1)).to(self.weights)
+        self.weights.div_(mean.clamp(min=1e-12)).pow_(_POWER).clamp_(_LEAST, _MOST)
+        self.weights.div_(self.weights.max())
+
+    def __getitem__(self, photo: int) -> Tensor:
+        found = self.weights[photo]
+        return found if found.shape == self.size else interpolate(found[None, None], self.size, mode="bilinear")[0, 0]
+
+
+def _energy(photo: Tensor, mask: Tensor | None, size: torch.Size) -> tuple[Tensor, Tensor]:
+    """Mean squared differences around each pixel, of `size` (h, w), and the share of pixels around it that count."""
+    grey = photo.mean(-1)
+    across, down = pad(grey.diff(dim=1).square(), (0, 1)), pad(grey.diff(dim=0).square(), (0, 0, 0, 1))
+    if mask is None:
+        energy, share = across + down, torch.ones_like(grey)
+    else:
+        beside = pad(mask[:, 1:] * mask[:, :-1], (0, 1)), pad(mask[1:] * mask[:-1], (0, 0, 0, 1))
+        energy, share = across * beside[0] + down * beside[1], mask
+    parts = torch.stack([energy, share])[None]
+    parts = parts if grey.shape == size else interpolate(parts, tuple(size), mode="area")
+    reach = max(2, round(parts.shape[3] * _REACH))
     for _ in range(2):
-        energy = avg_pool2d(energy[:, None], 2 * reach + 1, 1, reach, count_include_pad=False)[:, 0]
-    weights = (energy / energy.mean().clamp(min=1e-12)).pow(_POWER).clamp(_LEAST, _MOST)
-    return weights / weights.max()
+        parts = avg_pool2d(parts, 2 * reach + 1, 1, reach, count_include_pad=False)
+    energy, share = parts[0]
+    return (energy, share) if mask is None else (energy / share.clamp(min=1e-6), share)

@@ -21,7 +21,7 @@ from dofnerf.models.splat.blurs import blur_model
 from dofnerf.models.splat.config import SplatConfig
 from dofnerf.models.splat.growth import Growth
 from dofnerf.models.splat.model import SplatModel, begin_splats
-from dofnerf.models.splat.sharpness import local_sharpness
+from dofnerf.models.splat.sharpness import SharpnessWeights
 from dofnerf.models.splat.start import starting_points
 from dofnerf.optics import Lens
 from dofnerf.scenes import Scene
@@ -38,7 +38,7 @@ class SplatSteps(Steps):
         self.step = 0
         self.growth = Growth(self.config.total) if self.config.grow else None
         weighted = self.config.sharp_first and self.quantities.searches
-        self.sharpness = local_sharpness(self.data.photos) if weighted else None
+        self.sharpness = SharpnessWeights(self.data.photos, self.data.masks) if weighted else None
 
     def before(self, step: int, generator: torch.Generator) -> None:
         self.step = step
@@ -57,13 +57,14 @@ class SplatSteps(Steps):
         means = self.quantities.carry(self.model.means, camera, photo)
         image = self.model.picture(camera, lens, self.config.blur, degree, parts, turn, self.light, means).image
         image = self.quantities.develop(image, photo)
-        off = residual(image, target)
+        mask = self.data.mask(photo)
+        off = residual(image, target, mask=mask)
         error = off.square().mean()
         if not bool(torch.isfinite(error.detach())):
             raise NotFinite("the splats gave a colour that is not a number")
         loss = error
         if blurs:
-            loss = error + self.config.detail * detail_loss(off)
+            loss = error + self.config.detail * detail_loss(off, mask)
             if self.config.gradient_prior and parts > 1:
                 sharp = self.model.picture(camera, degree=degree).image
                 loss = loss + self.config.gradient_prior * sparse_gradient_prior(sharp)
@@ -71,6 +72,8 @@ class SplatSteps(Steps):
             loss = (off.square() * self.sharpness[photo][..., None]).mean()
         if self.growth is not None and self.growth.is_due(self.step):
             self.growth.note(self.model.error_share(camera, lens, off.detach().square().sum(-1)), self.memory)
+        if mask is not None:
+            error = error / mask.mean().clamp(min=1e-6)
         number = self.data.numbers[photo][None]
         rays = target.shape[0] * target.shape[1]
         return Outcome(loss, error.detach(), rays, number, None if lens is None else number, image, target)

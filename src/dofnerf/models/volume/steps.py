@@ -78,8 +78,8 @@ class VolumeSteps(Steps):
         pixels = self._own(drawn)
         seen = self._see(self._rays(pixels.photo, pixels.centres), generator, count)
         shown = [self._develop(one.colour, pixels) for one in seen]
-        target = self._photo(pixels)
-        errors = [residual(one, target).square().sum() / max(3 * count, 1) for one in shown]
+        target, mask = self._photo(pixels), self._mask(pixels)
+        errors = [residual(one, target, mask=mask).square().sum() / max(3 * count, 1) for one in shown]
         loss, share = torch.stack(errors).sum() + self._spread_loss(seen, count), len(pixels.photo) / max(count, 1)
         return Outcome(loss, errors[-1].detach(), len(pixels.photo), drawn.photo, None, shown[-1], target, share)
 
@@ -108,7 +108,9 @@ class VolumeSteps(Steps):
         reach = float(at.coc_radius_from_disparity(seen[-1].disparity.detach()).detach().abs().max()) + RIM
         complete = complete_pixels(patch, self.data.size, min(reach, min(shape) / 2 - _LEFT), self.data.photos.device)
         target = patch.crop(self.data.photos[patch.photo])
-        errors = [residual(image, target)[complete].square().mean() for image in images]
+        mask = self.data.mask(patch.photo)
+        mask = None if mask is None else patch.crop(mask)
+        errors = [residual(image, target, mask=mask)[complete].square().mean() for image in images]
         number = self.data.numbers[patch.photo][None]
         return Outcome(
             self.workers.counted_once(torch.stack(errors).sum() + self._spread_loss(seen, patch.height)),
@@ -133,11 +135,12 @@ class VolumeSteps(Steps):
         aperture, focus = self.lens.aperture[pixels.photo], self.lens.focus_disparity[pixels.photo]
         rays = lens_rays(self._stack, pixels.photo, pixels.centres, places, aperture, focus)
         target, losses, seen = self._photo(pixels), [], self._see(rays, generator, count)
+        mask = self._mask(pixels)
         for one in seen:
             means = [average_light(part, self.light) for part in one.colour.split(half, dim=1)]
             halves = [self._develop(mean, pixels) for mean in means]
             whole = torch.stack(halves).mean(0)
-            a, b = (residual(part, target, whole) for part in halves)
+            a, b = (residual(part, target, whole, mask) for part in halves)
             losses.append(_mean(a * b if self.config.noise_free else ((a + b) / 2).square(), count))
         error = _mean(((a + b) / 2).detach().square(), count)
         loss, rays_here = torch.stack(losses).sum() + self._spread_loss(seen, count), 2 * half * len(pixels.photo)
@@ -199,7 +202,10 @@ class VolumeSteps(Steps):
         return scatter_layers(colour, alpha, at.coc_radius_from_disparity(disparity), at.shape, blur.light)
 
     def _photo(self, pixels: Pixels) -> Tensor:
-        return self.data.photos[pixels.photo, pixels.row, pixels.column]
+        return self.data.photos.at(*pixels)
+
+    def _mask(self, pixels: Pixels) -> Tensor | None:
+        return None if self.data.masks is None else self.data.masks.at(*pixels)
 
     def _look_in_focus(self, generator: torch.Generator) -> bool:
         share = self.config.in_focus

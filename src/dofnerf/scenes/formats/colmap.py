@@ -7,6 +7,7 @@ from pathlib import Path
 from dofnerf.files.guard import inside
 from dofnerf.scenes.colmap_model import Model, ModelImage, camera_pose, find_model, pinhole, read_model, seen_by
 from dofnerf.scenes.distortion import straighten, undistorted
+from dofnerf.scenes.masks import find_mask
 from dofnerf.scenes.photos import photo_folder, picture_at, saved_smaller
 from dofnerf.scenes.reading import Found, ReadOptions, common_bounds
 from dofnerf.scenes.scene import Frame
@@ -37,7 +38,7 @@ def read(root: Path, options: ReadOptions) -> Found:
     paths = [find_photo(home, photos, model.images[key].name, str(folder)) for key in order]
     if options.save_resized and options.downscale and full_width:
         paths = saved_smaller(home, paths, full_width, options.downscale)
-    frames = [_frame(model, model.images[key], path) for key, path in zip(order, paths, strict=True)]
+    frames = [_frame(home, model, model.images[key], path) for key, path in zip(order, paths, strict=True)]
     frames = seen_by(model, frames, order)
     bounds, points = common_bounds(frames, str(folder)), model.sparse_points()
     notes = _left_over(photos, len(paths))
@@ -56,7 +57,7 @@ def find_photo(root: Path, folder: Path, name: str, where: str) -> Path:
     raise ValueError(f"{where}: {missing}; restore it or rebuild the model without it")
 
 
-def _frame(model: Model, image: ModelImage, path: Path) -> Frame:
+def _frame(home: Path, model: Model, image: ModelImage, path: Path) -> Frame:
     where = f"{model.folder}: image {image.name!r:.200}"
     if image.camera_id not in model.cameras:
         raise ValueError(f"{where}: its camera {image.camera_id} is not in the model")
@@ -64,7 +65,9 @@ def _frame(model: Model, image: ModelImage, path: Path) -> Frame:
     source = picture_at(path, (camera.width, camera.height), where)
     camera = camera.resized(source.width, source.height)
     straight, zoom = straighten(camera, distortion, where)
-    return Frame(image.name, straight, undistorted(source, distortion, camera, zoom))
+    mask = find_mask(home, image.name, path, (source.width, source.height))
+    frame = Frame(image.name, straight, source, mask=mask)
+    return frame.converted(straight, lambda one: undistorted(one, distortion, camera, zoom), 1.0)
 
 
 def _left_over(folder: Path, used: int) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ import numpy as np
 from dofnerf.camera import Camera
 from dofnerf.files.guard import SMALLEST_NUMBER, bounds, pose, read_array, shown
 from dofnerf.scenes.colmap_model import Model, camera_pose, find_model, read_model, seen_by
+from dofnerf.scenes.masks import find_mask
 from dofnerf.scenes.photos import list_photos, photo_folder, picture_at, saved_smaller
 from dofnerf.scenes.reading import Found, ReadOptions, depth_range
 from dofnerf.scenes.scene import Frame
@@ -69,7 +70,11 @@ def frame_of(root: Path, table: np.ndarray, i: int, photo: Path) -> Frame:
     near, far = table[i, 15:].tolist()
     source = picture_at(photo, (round(width), round(height)), where)
     full = Camera(to_world, float(focal), float(focal), width / 2, height / 2, round(width), round(height))
-    return Frame(photo.stem, full.resized(source.width, source.height), source, bounds=bounds(near, far, where))
+    camera, mask = (
+        full.resized(source.width, source.height),
+        find_mask(root, photo.name, photo, (source.width, source.height)),
+    )
+    return Frame(photo.stem, camera, source, bounds=bounds(near, far, where), mask=mask)
 
 
 def found(root: Path, kind: str, frames: list[Frame], full_width: int) -> Found:

@@ -34,12 +34,14 @@ from dofnerf.files.ply import read_ply
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes.distortion import Distortion, straighten, undistorted
 from dofnerf.scenes.exif import Exif
+from dofnerf.scenes.masks import alpha_mask, given_mask
 from dofnerf.scenes.reading import Found, ReadOptions, guess_bounds, with_bounds
 from dofnerf.scenes.scene import Frame, Points, Viewpoint
-from dofnerf.scenes.source import DepthFile, PictureFile
+from dofnerf.scenes.source import DepthFile, PictureFile, Source
 
 SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".exr")
 FLAT_MODELS = ("PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV", "PERSPECTIVE")
+_BLENDER = tuple(f"transforms_{part}.json" for part in ("train", "test", "val"))
 name, order = "transforms", 10
 
 
@@ -53,7 +55,7 @@ def find_files(folder: Path) -> list[Path]:
     whole = folder / "transforms.json"
     if whole.is_file():
         return [whole]
-    train, test, val = (folder / f"transforms_{part}.json" for part in ("train", "test", "val"))
+    train, test, val = (folder / name for name in _BLENDER)
     return [path for path in (train, test if test.is_file() else val) if path.is_file()] if train.is_file() else []
 
 
@@ -165,6 +167,7 @@ class _Entry:
     def __init__(self, root: Path, file: Path, data: dict[str, Any], entry: dict[str, Any], i: int) -> None:
         self.root, self.entry, self.values = root, entry, ChainMap(entry, data)
         self.where = f"{file}: frame {i}"
+        self.empty_is_white = file.name in _BLENDER  # what is transparent in such renders is known to be empty
         if isinstance(entry.get("file_path"), str):
             self.where += f" ({shown(entry['file_path'])[1:-1]})"
 
@@ -190,6 +193,7 @@ class _Entry:
             seen_error=error,
             exif=self._exif(),
             bracket=self._bracket(),
+            mask=self._mask(path, size),
         )
         ratio = zoom * size[0] / self._size(size)[0]  # the numbers are given for the size w × h
         return frame.converted(camera, lambda source: undistorted(source, bent, bent_camera, zoom), ratio)
@@ -298,6 +302,11 @@ class _Entry:
         if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= 200:
             raise ValueError(f"{self.where}: bracket: expected a name, found {shown(value)}")
         return value
+
+    def _mask(self, photo: Path, size: tuple[int, int]) -> Source | None:
+        if self.entry.get("mask_path") is not None:
+            return given_mask(self._file(self.entry["mask_path"], "mask_path"), size, self.where)
+        return None if self.empty_is_white else alpha_mask(photo, size)
 
     def _seen(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         if self.entry.get("visible_file_path") is None:

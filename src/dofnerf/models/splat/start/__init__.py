@@ -104,7 +104,11 @@ def _sparse(scene: Scene, count: int, rng: np.random.Generator, worst: float) ->
     for i in scene.train:
         pixels, depth = scene.camera(i).project(scene.points.xyz)
         inside = (pixels >= 0).all(1) & (pixels < scene.size).all(1)
-        seen |= (depth > 0.5 * scene.near) & (depth < 2 * scene.far) & inside
+        inside &= (depth > 0.5 * scene.near) & (depth < 2 * scene.far)
+        if (mask := scene.mask(i)) is not None:
+            column, row = pixels[inside].astype(int).T
+            inside[inside] = mask[row, column]
+        seen |= inside
     ids = np.flatnonzero((scene.points.error <= worst) & seen)
     if len(ids) > count:
         ids = np.sort(rng.choice(ids, count, replace=False))
@@ -112,19 +116,22 @@ def _sparse(scene: Scene, count: int, rng: np.random.Generator, worst: float) ->
 
 
 def _spread(scene: Scene, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random pixels of random training photos at a disparity uniform over the scene's range."""
+    """Random pixels of random training photos, those that count, at a disparity uniform over the scene's range."""
     width, height = scene.size
     near, far = scene.near, min(scene.far, FARTHEST * scene.near)
     which = rng.integers(len(scene.train), size=count)
     pixels = rng.uniform(0, 1, (count, 2)) * (width, height)
     depth = 1 / rng.uniform(1 / far, 1 / near, count)
     points, colours = np.empty((count, 3)), np.empty((count, 3), dtype=np.float32)
+    counts = np.ones(count, dtype=bool)
     for number, i in enumerate(scene.train):
         own = which == number
         points[own] = scene.camera(i).unproject(pixels[own], depth[own])
         columns, rows = np.minimum(pixels[own].astype(int), (width - 1, height - 1)).T
         colours[own] = scene.photo(i)[rows, columns]
-    return points, colours
+        if (mask := scene.mask(i)) is not None:
+            counts[own] = mask[rows, columns]
+    return points[counts], colours[counts]
 
 
 def point_sizes(points: np.ndarray, cameras: tuple[Camera, ...]) -> np.ndarray:

@@ -19,7 +19,7 @@ _HIDDEN = 3.0  # planes by which something nearer occludes a point
 
 def fuse(views: Views, disparity: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """At most about `count` points (N, 3) float64, spread evenly over the photos, and their colours (N, 3) float32."""
-    sharpness = local_sharpness(views.grey)
+    sharpness = local_sharpness(views.grey) * views.counts
     gap, (votes, rank, refined) = _gap(views), _compared(views, disparity, sharpness)
     where = (views.neighbours, views.maps, _AGREE * gap)
     covered = np.zeros(disparity.shape, dtype=bool)

@@ -23,10 +23,12 @@ _UNKNOWN = 1.0  # cost of a plane that no neighbour sees: as for no correlation
 
 
 def sweep(views: Views, anchors: np.ndarray) -> np.ndarray:
-    """Disparity (V, H, W) float32 of every pixel; `anchors` (V, H, W) are disparities known beforehand, 0 if unknown."""
+    """Disparity (V, H, W) float32 of every pixel, negative where a photo does not count; `anchors` (V, H, W) are
+    disparities known beforehand, 0 if unknown."""
     disparity = np.zeros_like(views.grey)
     known = (views.grey, views.neighbours, views.maps, views.planes)
     run_jobs(_sweep_photos, len(views.grey), (*known, anchors, _OPTIONS, disparity))
+    disparity[~views.counts] = -views.planes.max()  # no other photo agrees with that
     return disparity
 
 

@@ -27,6 +27,7 @@ def triangulate(folder: Path) -> None:
     extraction.sift.first_octave = task["first_octave"]
     reader = pycolmap.ImageReaderOptions()
     reader.camera_model = "PINHOLE"
+    reader.mask_path = str(folder / "masks") if task["masked"] else ""
     options: dict[str, Any] = {"reader_options": reader, "extraction_options": extraction}
     pycolmap.extract_features(database, photos, names, camera_mode=pycolmap.CameraMode.PER_IMAGE, **options)
     posed = _posed(database, {view["name"]: view for view in task["views"]})

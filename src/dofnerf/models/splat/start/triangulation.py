@@ -15,15 +15,16 @@ import tempfile
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from dofnerf import process
-from dofnerf.files import write_json
+from dofnerf.files import write_image, write_json
 from dofnerf.models.splat.start.views import choose_neighbours
 from dofnerf.scenes.scene import Points, Scene
-from dofnerf.scenes.source import resize
+from dofnerf.scenes.source import eroded, resize
 
 CHILD = Path(__file__).parent / "triangulate_child.py"
 SMALLEST = 64  # pixels of the shorter side; smaller photos have too few features
@@ -33,6 +34,7 @@ _ALL = 150_000_000  # pixels of all photos together, on disk
 _WORST_ERROR = 0.9  # reprojection error in pixels of the enlarged photo
 _EXHAUSTIVE, _NEIGHBOURS = 60, 12  # up to 60 photos every pair is matched, beyond that each with its 12 nearest
 _PATIENCE = 5  # wall-clock seconds per second of processor time: the machine may be busy
+_RIM = 4  # pixels beside a mask in which no features are looked for
 _OUT_OF_TIME = getattr(signal, "SIGXCPU", 0) or 1000
 
 
@@ -81,18 +83,28 @@ def _stage(folder: Path, scene: Scene, effort: Effort) -> float:
     scale = (wanted / pixels) ** 0.5
     size = round(width * scale), round(height * scale)
     (folder / "photos").mkdir()
+    masked = any(scene.mask(i) is not None for i in scene.train)
     views = []
     for i in scene.train:
         name = f"{i:05d}.ppm"
         photo = (resize(scene.photo(i), *size) * 255 + 0.5).astype(np.uint8)
         (folder / "photos" / name).write_bytes(b"P6 %d %d 255\n" % size + photo.tobytes())
+        if masked:  # then pycolmap wants one for every photo
+            mask = scene.mask(i)
+            mask = np.ones(size[::-1], bool) if mask is None else eroded(resize(mask, *size), _RIM)
+            write_image(folder / "masks" / f"{name}.png", np.uint8(255) * mask)
         camera = scene.camera(i).resized(*size)
         # COLMAP's axes: x right, y down, looking along +z.
         turn = (camera.camera_to_world[:, :3] * (1, -1, -1)).T
         pose = np.concatenate([turn, -turn @ camera.position[:, None]], axis=1)
         params = [camera.fx, camera.fy, camera.cx, camera.cy]
         views.append({"name": name, "cam_from_world": pose.tolist(), "params": params})
-    task = {"features": effort.features, "first_octave": effort.first_octave, "threads": torch.get_num_threads()}
+    task: dict[str, Any] = {
+        "masked": masked,
+        "features": effort.features,
+        "first_octave": effort.first_octave,
+        "threads": torch.get_num_threads(),
+    }
     write_json(folder / "task.json", {**task, "views": views, "pairs": pairs_to_match(scene)})
     return size[0] / width
 

@@ -20,6 +20,7 @@ _NOISE = 1e-5  # sharpness of a flat region
 @dataclass(frozen=True)
 class Views:
     """V photos of one size: `photos` (V, H, W, 3) and `grey` (V, H, W) float32; `frames` are their scene indices.
+    `counts` (V, H, W) are their masks.
 
     `neighbours` (V, K) are indices of views, nearest first, padded with −1. `maps` (V, K, 3, 4) take (x, y, 1, δ) of a
     view to the homogeneous pixel of its neighbour, where the disparity is δ over the third coordinate. `planes` (V, D)
@@ -33,6 +34,7 @@ class Views:
     neighbours: np.ndarray
     maps: np.ndarray
     planes: np.ndarray
+    counts: np.ndarray
 
 
 def prepare(scene: Scene, neighbours: int = 8, planes: int = 64, pixels: int = LARGEST) -> Views:
@@ -42,6 +44,10 @@ def prepare(scene: Scene, neighbours: int = 8, planes: int = 64, pixels: int = L
     size = max(8, round(width * shrink)), max(8, round(height * shrink))
     cameras = tuple(scene.camera(i).resized(*size) for i in scene.train)
     photos = np.stack([resize(scene.photo(i), *size) for i in scene.train]).astype(np.float32)
+    counts = np.ones(photos.shape[:3], dtype=bool)
+    for v, i in enumerate(scene.train):
+        if (mask := scene.mask(i)) is not None:
+            counts[v] = resize(mask, *size)
     near, far = scene.near, min(scene.far, FARTHEST * scene.near)
     beside = choose_neighbours(cameras, near, neighbours)
     maps = np.zeros((*beside.shape, 3, 4), dtype=np.float32)
@@ -51,7 +57,7 @@ def prepare(scene: Scene, neighbours: int = 8, planes: int = 64, pixels: int = L
                 maps[v, k] = between(cameras[v], cameras[n])
     stack = np.tile(np.linspace(1 / far, 1 / near, planes, dtype=np.float32), (len(cameras), 1))
     grey = photos @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
-    return Views(photos, np.ascontiguousarray(grey), cameras, scene.train, beside, maps, stack)
+    return Views(photos, np.ascontiguousarray(grey), cameras, scene.train, beside, maps, stack, counts)
 
 
 def choose_neighbours(cameras: tuple[Camera, ...], near: float, count: int) -> np.ndarray:
