@@ -6,10 +6,10 @@ kinds.
 
 Splats trained on the sharp photos of the scene in the package are the reference scene. Its photos are rendered through
 the true lens of each view: per Gaussian, as in training; exactly, by 128 views over a Gaussian aperture of the same
-variance, where only multiplying alphas instead of adding light is wrong; and exactly through a round aperture, where the
-Gaussian is wrong too. Splats trained on those photos are compared with the reference: PSNR of held-out sharp views. The
-last line starts from the splats of the reference, with the real photos, and compares with the real sharp photos: what
-real photos lose from a perfect start.
+variance, where only multiplying alphas instead of adding light is wrong; and exactly through a round aperture, where
+the Gaussian is wrong too. Splats trained on those photos are compared with the reference: PSNR of held-out sharp views.
+The last line starts from the splats of the reference, with the real photos, and compares with the real sharp photos:
+what real photos lose from a perfect start.
 
 Three of the *training* views are held out (see choices.py).
 """

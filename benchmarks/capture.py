@@ -4,7 +4,7 @@
     python benchmarks/capture.py drinks DATA/drinks/photos --truth DATA/drinks --format colmap --size 1560
     python benchmarks/capture.py fern DATA/fern/images_8 --truth DATA/fern
     python benchmarks/capture.py package            # the blurred training photos of the scene in the package
-    python benchmarks/capture.py SCENE --of-scene   # the photos of any scene whose poses are known, e.g. one of `synth lens`
+    python benchmarks/capture.py SCENE --of-scene   # photos of any scene with known poses, such as one of `synth lens`
 
 Camera centres are compared after the similarity that fits them best; the error is given as a share of the scene's
 extent, the diagonal of the box around the cameras and (but for the outermost 2 %) the points of the reference. With

@@ -1,8 +1,7 @@
 """What a lens costs: a training step by patches, blurred, against a pinhole step with as many rays. One run, taking
 turns.
 
-    python benchmarks/cost.py                                     hash (patches of 48) and the paper's nerf (of 32, as its own
-                                                                  cost experiment), on the scene in the package
+    python benchmarks/cost.py          hash (patches of 48) and nerf (of 32, as in the paper's cost experiment)
     python benchmarks/cost.py --fields hash --rounds 200
 
 Both kinds of step move the same field and do all that training does: rays, samples, field, concentrate (and scatter),
@@ -40,7 +39,8 @@ def measure(scene: Scene, field: str, patch: int, rounds: int) -> float:
         find_lens(learner, steps_of(learner, training_data(scene, "given", learner.device)), True)
         search = time.process_time() - start
         print(
-            f"        one search for the lens of {len(scene.train)} photos: {search:.1f} s, {search / plain:.0f} pinhole steps"
+            f"        one search for the lens of {len(scene.train)} photos: {search:.1f} s, {search / plain:.0f} "
+            f"pinhole steps"
         )
     return ratio
 

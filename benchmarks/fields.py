@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from dofnerf.camera import Camera
-from dofnerf.models.volume import SamplingConfig, VolumeModel
+from dofnerf.models.volume import VolumeModel
 from dofnerf.models.volume.fields import kind
 from dofnerf.models.volume.fields.hash import FEATURES, Grid, Layers, encode, perceive
 from dofnerf.models.volume.rays import choose_space, pixel_rays, random_pixels, stack_cameras
@@ -81,7 +81,7 @@ def trainer(name: str, rays: int) -> Callable[[], None]:
     """One training step of a field on a forward-facing scene of grey photos with a little structure."""
     poses = [np.concatenate([np.eye(3), [[0.2 * i - 0.8], [0.1 * (i % 3)], [0.0]]], axis=1) for i in range(9)]
     cameras = [Camera(pose, 200.0, 200.0, SIZE[1] / 2, SIZE[0] / 2, SIZE[1], SIZE[0]) for pose in poses]
-    model = VolumeModel(kind(name), kind(name).config(), choose_space(cameras, 1.5, 8.0), SamplingConfig())
+    model = VolumeModel(kind(name), kind(name).config(), choose_space(cameras, 1.5, 8.0))
     stack, photos = stack_cameras(cameras), torch.arange(len(cameras))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
     generator = torch.Generator().manual_seed(0)

@@ -6,13 +6,13 @@
 Given is what training has to find: depth, lens and occlusion. The scene is a flat picture: a held-out view as rendered
 by the run trained on sharp photos ("oracle"). For each amount of blur in it, photos are made with the discs of the true
 lenses and with the noise of the scene's photos. That noise is measured in windows blurred by more than 4 pixels, at
-frequencies that such discs remove. As many Gaussians as training uses, in a plane, learn from these photos with its rates
-and its sparse-gradient prior; the best of four evaluations during the steps counts. Their error, where the view has that
-blur, is what blur and noise take away.
+frequencies that such discs remove. As many Gaussians as training uses, in a plane, learn from these photos with its
+rates and its sparse-gradient prior; the best of four evaluations during the steps counts. Their error, where the view
+has that blur, is what blur and noise take away.
 
 Where things are in focus, they are so in some of the photos only, while the oracle has all of them sharp. That cost is
-the loss of an oracle trained on those photos alone, where the blur is less than a pixel. (With more than two lenses: the
-mean of oracles trained on either half of the photos.)
+the loss of an oracle trained on those photos alone, where the blur is less than a pixel. (With more than two lenses:
+the mean of oracles trained on either half of the photos.)
 
 Both add to the oracle's own error, and give a PSNR and a share of the defocus gap. This is no proven bound: a stronger
 prior than sparse gradients may do better than flat Gaussians. Photos of one lens count as their mean; blur is by the
@@ -35,7 +35,7 @@ from dofnerf import scenes
 from dofnerf.camera import Camera
 from dofnerf.evaluate.scores import held_out_psnr, sharp_view
 from dofnerf.models import method
-from dofnerf.models.losses import detail_loss, sparse_gradient_prior
+from dofnerf.models.losses import gradient_loss, sparse_gradient_prior
 from dofnerf.models.splat.model import begin_splats
 from dofnerf.optics import Lens, to_display, to_linear
 from dofnerf.optics.lens import coc_radius_from_disparity
@@ -136,7 +136,7 @@ def learn_flat(
             values["lr"] = group.rate(step)
         picture = model.picture(camera, degree=0).image
         off = blur(picture) - photo
-        error = off.square().mean() + own.detail * detail_loss(off)
+        error = off.square().mean() + own.gradient_loss * gradient_loss(off)
         adam.zero_grad()
         (weight * error + edges * sparse_gradient_prior(picture)).backward()
         adam.step()

@@ -66,7 +66,8 @@ def main() -> None:
     out = Path(__file__).parents[1] / "docs" / "images" / "occlusion.png"
     write_image(out, contact_sheet(tiles, columns=4))
     print(
-        "| PSNR within one blur of the edge | plain scatter | plain, unit kernel | layers given | layers cut from the photo |"
+        "| PSNR within one blur of the edge | plain scatter | plain, unit kernel | layers given | layers cut from the "
+        "photo |"
     )
     print("|---|---|---|---|---|")
     for name, *values in rows:

@@ -4,8 +4,8 @@ walks around, exact views a second at rest, in a headless Chromium whose WebGL i
     dofnerf export RUN --html --out page.html
     python benchmarks/page.py page.html [--size 640x400]
 
-Also printed: how many pixels are blended for a frame, from which follows what a graphics card can do. A blended pixel of
-a Gaussian costs about 20 floating-point operations and 8 bytes written; a laptop's integrated GPU blends about 4 000
+Also printed: how many pixels are blended for a frame, from which follows what a graphics card can do. A blended pixel
+of a Gaussian costs about 20 floating-point operations and 8 bytes written; a laptop's integrated GPU blends about 4 000
 million such pixels a second, a phone's 1 500 million, in 16-bit float.
 """
 
@@ -20,7 +20,8 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 FLAGS = [
-    "--no-sandbox", "--disable-dev-shm-usage", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+    "--no-sandbox", "--disable-dev-shm-usage", "--use-gl=angle", "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
     "--ignore-gpu-blocklist",
 ]  # fmt: skip
 PROGRAMS = "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"
@@ -47,7 +48,8 @@ PLAY = """async (seconds) => { const walk = dofnerf, { stage } = walk, move = st
   return [rate, stage.level]; }"""
 # Pixels of all ellipses on the screen, with each Gaussian's blur as the shader has it.
 COVERED = """([width, height, exact]) => { const walk = dofnerf, { scene } = walk.stage;
-  const s = Math.sqrt(width * height), f = walk.view.pose.focal * s, a = walk.view.pose.axes, p = walk.view.pose.position;
+  const s = Math.sqrt(width * height), f = walk.view.pose.focal * s, a = walk.view.pose.axes;
+    const p = walk.view.pose.position;
   const aperture = exact ? 0 : walk.view.lens.opening * walk.view.pose.focal * f; let total = 0;
   for (let i = 0; i < scene.count; i++) {
     const d = [0, 1, 2].map((k) => scene.means[3 * i + k] - p[k]), z = -(d[0] * a[6] + d[1] * a[7] + d[2] * a[8]);

@@ -116,7 +116,8 @@ def main() -> None:
         ("peak memory, forward + backward", f"{picture_sized_buffers():.1f} pictures", "≤ 12", "(H, W, 3) float32")
     )
     print(
-        f"dofnerf {dofnerf.__version__}, torch {torch.__version__}, {torch.get_num_threads()} threads, {HEIGHT}×{WIDTH}\n"
+        f"dofnerf {dofnerf.__version__}, torch {torch.__version__}, {torch.get_num_threads()} threads, "
+        f"{HEIGHT}×{WIDTH}\n"
     )
     print("| what | got | wanted | |\n|---|---|---|---|")
     for row in rows:

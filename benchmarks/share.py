@@ -1,5 +1,5 @@
-"""How much of the defocus gap does training with a lens close? Three runs of one budget: without a lens model (pinhole),
-ours, trained on sharp photos (oracle).
+"""How much of the defocus gap does training with a lens close? Three runs of one budget: without a lens model
+(pinhole), ours, trained on sharp photos (oracle).
 
     python benchmarks/share.py                                  the scene in the package, preset fast
     python benchmarks/share.py SCENE --field hash --steps 0.5   half of the preset's steps
@@ -67,7 +67,8 @@ def main() -> None:
         if run.has_lens and given.photos == "sharp":
             blur = sorted(largest_blur(run, scene))
             print(
-                f"          largest blur that the lens claims: {blur[len(blur) // 2]:.2f} px (median), {blur[-1]:.2f} px (most)"
+                f"          largest blur that the lens claims: {blur[len(blur) // 2]:.2f} px (median), {blur[-1]:.2f} "
+                f"px (most)"
             )
         elif run.has_lens:
             wide, deep = (100 * off for off in lens_error(run, scene))

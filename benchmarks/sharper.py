@@ -78,8 +78,10 @@ def main() -> None:
     blurred, focused = (np.array(gains[k::2]) for k in (0, 1))
     there = blurred[~np.isnan(blurred)]
     print(
-        f"sharper than the photo where it is blurred: {int((there > 1).sum())} of {len(there)} photos that are blurred, "
-        f"by {np.median(there):.2f}× (median; least {there.min():.2f}×); where it is in focus {np.nanmedian(focused):.2f}×"
+        f"sharper than the photo where it is blurred: {int((there > 1).sum())} of {len(there)} photos that are "
+        f"blurred, "
+        f"by {np.median(there):.2f}× (median; least {there.min():.2f}×); where it is in focus "
+        f"{np.nanmedian(focused):.2f}×"
     )
     if given.picture:
         write_image(given.picture, np.concatenate([rows[number] for number in given.views]))

@@ -84,7 +84,8 @@ def main(runs: int = 12) -> None:
             case.run()
     print(f"dofnerf {dofnerf.__version__}, torch {torch.__version__}, {torch.get_num_threads()} threads\n")
     print(
-        "| Gaussians | forward ms | backward ms | Adam ms | step | over pinhole | frames/s |\n|---|---|---|---|---|---|---|"
+        "| Gaussians | forward ms | backward ms | Adam ms | step | over pinhole | frames/s "
+        "|\n|---|---|---|---|---|---|---|"
     )
     pinhole = 1.0
     for case in cases:

@@ -2,7 +2,7 @@
 (captures).
 
     python benchmarks/starts.py                 # the scene in the package; true depth from Mitsuba, for measuring only
-    python benchmarks/starts.py FOLDER -d 8     # a capture: sparse points are the reference, the others must do without them
+    python benchmarks/starts.py FOLDER -d 8     # a capture: its sparse points are the reference
     python benchmarks/starts.py --train 0.33    # and what a third of the steps of preset fast makes of the start
 
 A point's error: in each training photo that shows it, its disparity against that of the reference at its pixel, in per

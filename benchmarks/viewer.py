@@ -2,10 +2,9 @@
 
     python benchmarks/viewer.py RUN [RUN ...]     (of any field; the packaged scene's are meant)
 
-For each run, at 504 × 378: what a glance takes (the picture of a camera that moves), sharp and through a lens; what
-drawing and keeping the layers takes; and what a move of a lens slider takes from then on, whole, and with half and a
-third of the pixels along each side, of which the viewer takes the largest that it can do in 70 ms. Medians of wall and
-of processor time, which a busy machine changes less; with NUMBA_NUM_THREADS=1 the latter is what one core needs. Then,
+For each run, at 504 × 378: what drawing and keeping the layers takes, and what a move of a lens slider takes from then
+on. Medians of wall and of processor time, which a busy machine changes less; with NUMBA_NUM_THREADS=1 the latter is
+what one core needs. Then,
 for splats, how near layers come to the exact lens, by their number; and memory with 32 visitors at once.
 """
 
@@ -19,7 +18,6 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from dofnerf.evaluate.metrics import psnr
@@ -28,7 +26,7 @@ from dofnerf.optics import DISC, Lens, scatter_layers, to_display
 from dofnerf.studio.shoot import exact
 from dofnerf.studio.source import Source, open_source
 from dofnerf.studio.view import ViewConfig, prepare
-from dofnerf.studio.viewer.renderer import LAYERS, Settings, draw, photograph, quick_look, smaller
+from dofnerf.studio.viewer.renderer import LAYERS, Settings, draw, photograph
 from dofnerf.studio.viewer.server import Server
 
 WIDTH, HEIGHT = 504, 378
@@ -52,31 +50,17 @@ def measure(source: Source) -> None:
     model, light = source.model, source.light
     camera = source.views[0].camera.resized(WIDTH, HEIGHT)
     drawn = draw(model, camera, LAYERS)
-    assert drawn is not None
     far, near = drawn.picture.disparity_range()
     look = Settings(BLUR * WIDTH / (near - far) / camera.fx, near)
-    if model.is_quick:
-        for name, shown in (
-            ("sharp", replace(look, radius=0.0)),
-            ("round lens", look),
-            ("six blades", replace(look, blades=6)),
-        ):
-            print(
-                f"| orbit, {name}, {WIDTH} × {HEIGHT} | {took(lambda shown=shown: quick_look(model, camera, shown, light))} |"
-            )
     rounds = ROUNDS if model.is_quick else 1
     print(f"| draw and keep {LAYERS} layers | {took(lambda: draw(model, camera, LAYERS), rounds)} |")
-    for times in (1, 2, 3):
-        small = smaller(drawn, times).camera
-        words = took(lambda times=times: photograph(smaller(drawn, times), look, light), 3)
-        print(f"| slider, {small.width} × {small.height} | {words} |", flush=True)
+    print(f"| move of a lens slider | {took(lambda: photograph(drawn, look, light), 3)} |", flush=True)
 
 
 def quality(source: Source) -> None:
     """PSNR against 128 views from all over the lens, 252 pixels wide, focus near and far."""
     camera = source.views[0].camera.resized(WIDTH // 2, HEIGHT // 2)
     drawn = draw(source.model, camera, 1)
-    assert drawn is not None
     far, near = drawn.picture.disparity_range()
     aperture = BLUR * camera.width / (near - far)
     for name, disparity in (("near", near), ("far", far)):

@@ -37,12 +37,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # What `make quick` leaves out, by folder, file or fixture: training; and what takes as long without it: ray tracing,
 # triton's interpreter, kernels compiled afresh, hundreds of damaged files.
 _TRAIN = (
-    "train/", "lab/bench/", "extensions/", "lab/synth/test_disparity_from_run.py", "models/splat/test_splat_training.py",
+    "train/", "lab/bench/", "extensions/", "lab/synth/test_disparity_from_run.py",
+    "models/splat/test_splat_training.py",
     "studio/test_demo.py",
 )  # fmt: skip
 _TRAIN_FIXTURES = {"trained", "bench"}
 _SLOW = (
-    "lab/synth/test_lens", "lab/synth/test_package_scene.py", "models/splat/test_raster_gpu.py", "models/splat/test_start.py",
+    "lab/synth/test_lens", "lab/synth/test_package_scene.py", "models/splat/test_raster_gpu.py",
+    "models/splat/test_start.py",
     "models/splat/test_triangulation.py",
     "optics/test_monte_carlo.py", "optics/test_scatter_gpu.py", "scenes/test_mutated_scenes.py", "fuzz/",
 )  # fmt: skip

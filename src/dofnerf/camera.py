@@ -41,6 +41,10 @@ class Camera:
         pixels = np.stack([self.cx + self.fx * local[:, 0] / safe, self.cy - self.fy * local[:, 1] / safe], axis=-1)
         return pixels, depth
 
+    def contains(self, pixels: np.ndarray) -> np.ndarray:
+        """Which pixels (N, 2) as (column, row) lie in the picture, (N,) bool."""
+        return np.all((pixels >= 0) & (pixels < (self.width, self.height)), axis=1)
+
     def unproject(self, pixels: np.ndarray, depth: np.ndarray) -> np.ndarray:
         """Pixels (N, 2) as (column, row) at `depth` (N,) along the axis → world points (N, 3)."""
         x = (pixels[:, 0] - self.cx) / self.fx * depth

@@ -210,7 +210,3 @@ def _one_line(error: BaseException) -> str:
         name = error.filename if error.filename is not None else error.filename2
         text = f"{name}: {error.strerror}" if name is not None else error.strerror
     return " ".join(text.split()) or type(error).__name__
-
-
-if __name__ == "__main__":
-    sys.exit(main())

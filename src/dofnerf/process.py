@@ -45,6 +45,7 @@ class _State:
     kept: ClassVar[Callable[[], str] | None] = None
     children: ClassVar[set[Any]] = set()
     locks: ClassVar[set[Path]] = set()
+    sockets: ClassVar[tuple[Any, ...]] = ()
     more_patience: ClassVar[float] = 0.0
 
 
@@ -158,19 +159,9 @@ def _listen() -> list[int]:
         signal.signal(signal.SIGINT, interrupt)
     signal.signal(signal.SIGTERM, interrupt)
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    _State.children.add(_Ends(reader, writer))  # keeps the sockets open
+    _State.sockets = reader, writer  # or they would be closed
     threading.Thread(target=watch, daemon=True, name="signals").start()
     return first
-
-
-class _Ends:
-    """The two ends of the signals' socket, as if they were a child that has ended."""
-
-    def __init__(self, *ends: Any) -> None:
-        self.ends = ends
-
-    def poll(self) -> int:
-        return 0
 
 
 _ending = threading.Lock()

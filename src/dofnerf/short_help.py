@@ -51,7 +51,8 @@ def _flags(config: Any) -> Iterator[tuple[str, str, str]]:
         if tyro.conf.Positional in options:
             yield name, metavar or name.upper(), words
         else:
-            yield name, f"--{name.replace('_', '-')} {metavar or _value(kind)}".strip(), words
+            flag = next((option.name for option in options if getattr(option, "name", None)), name.replace("_", "-"))
+            yield name, f"--{flag} {metavar or _value(kind)}".strip(), words
 
 
 def _unwrapped(hint: Any) -> tuple[Any, list[Any]]:

@@ -186,7 +186,7 @@ def test_a_disk_that_fills_up(tmp_path, capsys, monkeypatch):
 def test_without_pycolmap(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: None)
     words = complaint(capsys, photos(tmp_path / "a", 3), tmp_path / "out")
-    assert words == "pycolmap is not installed: pip install 'pycolmap>=4.2'"
+    assert words.startswith("pycolmap is not installed: install the extra 'capture': pip install 'dofnerf[capture]'")
 
 
 def test_photos_of_different_things(tmp_path, capsys):

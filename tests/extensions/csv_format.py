@@ -1,4 +1,5 @@
-"""A plug-in: scenes as cameras.csv, a line a photo: its file, focal length in pixels, near, far, camera-to-world (3 × 4)."""
+"""A plug-in: scenes as cameras.csv, a line a photo: its file, focal length in pixels, near, far, camera-to-world (3 ×
+4)."""
 
 import csv
 from pathlib import Path

@@ -46,7 +46,8 @@ def deep_tiff(path: Path, values: np.ndarray, order="<", profile: bytes = b""):
 
 
 def dng(path: Path, linear: np.ndarray, neutral=(1.0, 1.0, 1.0), orientation=1):
-    """A "linear DNG" of (H, W, 3) light 0..1 by a camera whose primaries are sRGB's, whose neutral grey is `neutral`."""
+    """A "linear DNG" of (H, W, 3) light 0..1 by a camera whose primaries are sRGB's, whose neutral grey is
+    `neutral`."""
     height, width = linear.shape[:2]
     to_camera = np.linalg.inv([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
     entries = [

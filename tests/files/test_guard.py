@@ -121,7 +121,8 @@ def test_arrays_of_every_kind_are_what_numpy_reads(tmp_path: Path, kind: str, or
 
 READERS = {
     "picture.png": read_image, "picture.exr": read_image, "depth.npy": read_map, "depth.png": read_map,
-    "depth.exr": read_map, "array.npy": read_array, "file.json": read_json, "cameras.json": read_cameras, "file": read_bytes,
+    "depth.exr": read_map, "array.npy": read_array, "file.json": read_json, "cameras.json": read_cameras,
+    "file": read_bytes,
     "points.ply": read_ply, "splats.ply": read_splats, "drawing.ply": read_drawing, "weights.npz": from_file,
 }  # fmt: skip
 

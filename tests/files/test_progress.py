@@ -25,7 +25,8 @@ def test_without_a_terminal_each_kept_task_leaves_one_line(capsys):
         bar.say("one photo has no pose")
         bar.update(1, label="writing", total=3)
     assert lines_of(capsys.readouterr().err) == [
-        "dofnerf: features 3 of 3", "dofnerf: poses 2 of 3", "dofnerf: one photo has no pose", "dofnerf: writing 1 of 3",
+        "dofnerf: features 3 of 3", "dofnerf: poses 2 of 3", "dofnerf: one photo has no pose", "dofnerf: writing 1 of "
+        "3",
     ]  # fmt: skip
     with Progress(keep=True, quiet=True) as bar:
         bar.update(3, label="features", total=3)

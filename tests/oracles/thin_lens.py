@@ -1,4 +1,5 @@
-"""The exact thin lens, Eq. 4 of the paper, of which Eq. 5 (`dofnerf.optics.coc_radius`) drops the factor F / (F − f)."""
+"""The exact thin lens, Eq. 4 of the paper, of which Eq. 5 (`dofnerf.optics.coc_radius`) drops the factor F / (F −
+f)."""
 
 
 def coc_radius_exact(depth: float, aperture: float, focus_depth: float, focal_length: float) -> float:

@@ -116,7 +116,8 @@ BAD = {
     "focus outside": (["wall.ply", *SMALL, "--focus-at", "24,3"], ["--focus-at 24,3", "24 × 16"]),
     "focus at a word": (["wall.ply", "--focus-at", "nose"], ["--focus-at", "'nose'"]),
     "nothing to focus on": (
-        ["away.ply", "--camera", "cams.json", "--view", "a", "--aperture", "2"], ["away.ply: view a", "nothing to focus on"]
+        ["away.ply", "--camera", "cams.json", "--view", "a", "--aperture", "2"], ["away.ply: view a",
+        "nothing to focus on"]
     ),
     "as shot and aperture": (["run", "--as-shot", "--aperture", "2"], ["--as-shot", "--aperture"]),
     "as shot and focus": (["run", "--as-shot", "--focus", "2"], ["--as-shot", "--focus"]),

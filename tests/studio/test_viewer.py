@@ -18,7 +18,7 @@ from dofnerf.cli import main
 from dofnerf.optics import scatter_layers
 from dofnerf.studio.view import DEMO_RUN, VIEW_RUN, ViewConfig, demo_run, prepare
 from dofnerf.studio.viewer.films import reserve
-from dofnerf.studio.viewer.renderer import Settings, draw, photograph, quick_look, smaller
+from dofnerf.studio.viewer.renderer import Settings, draw, photograph
 from dofnerf.studio.viewer.server import Guard, Server
 
 SIZE = 80  # pixels of the longer side of what the server draws
@@ -82,7 +82,8 @@ def test_only_its_own_host_and_origin_are_answered(served):
     for headers in ({}, {"Host": ours}, {"Host": f"localhost:{served.port}"}, {"Origin": f"http://{ours}"}):
         assert ask(served, "GET", "/status", **headers)[0] == 200, headers
     evil = [
-        {"Host": "evil.example"}, {"Host": f"evil.example:{served.port}"}, {"Host": ""}, {"Host": f"{ours}@evil.example"},
+        {"Host": "evil.example"}, {"Host": f"evil.example:{served.port}"}, {"Host": ""},
+        {"Host": f"{ours}@evil.example"},
         {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": f"https://{ours}"},
         {"Origin": "http://127.0.0.1:1"}, {"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "same-site"},
         {"Host": "192.168.1.5"}, {"Origin": "http://evil.example", "Upgrade": "websocket", "Connection": "Upgrade"},
@@ -91,7 +92,8 @@ def test_only_its_own_host_and_origin_are_answered(served):
     before = len(served.viewer.films.jobs)
     for headers in evil:
         for method, path, body in (
-            ("GET", "/", None), ("GET", "/scene.bin", None), ("POST", "/films", {}), ("DELETE", "/films/film-1.mp4", None)
+            ("GET", "/", None), ("GET", "/scene.bin", None), ("POST", "/films", {}), ("DELETE", "/films/film-1.mp4",
+            None)
         ):  # fmt: skip
             if path == "/" and "Sec_Fetch_Site" in headers:
                 continue  # a link from elsewhere may open the page
@@ -114,7 +116,8 @@ def test_nothing_but_the_page_is_served_and_nonsense_is_refused_in_one_line(serv
                  "/films/../checkpoint.safetensors", "/films/film-1.mp4%00.json"):  # fmt: skip
         status, body = ask(served, "GET", path)
         assert status == 404 and b"root:" not in body, path
-    for body in ({}, [], asked(camera=3), asked(lens=None), asked(level=float("1e999")), asked(camera=told() | {"fx": -1}),
+    for body in ({}, [], asked(camera=3), asked(lens=None), asked(level=float("1e999")),
+                 asked(camera=told() | {"fx": -1}),
                  asked(camera=told() | {"axes": [0] * 9}), asked(camera=told() | {"fx": 1e-300}),
                  asked(camera=told() | {"position": [0, 1e300, 0]}), asked(camera=told() | {"cx": 10**400}),
                  {"keyframes": [1, 2], "seconds": 2}, {"keyframes": [asked()] * 20, "seconds": 60},
@@ -215,34 +218,6 @@ def test_the_lens_is_put_before_kept_layers_without_the_model(monkeypatch):
     near, far = (photograph(drawn, Settings(8 / CAMERA.fx, 1 / depth), 2.2) for depth in (NEAR, FAR))
     assert sharpness(near[6:-6, 6:24]) > 4 * sharpness(far[6:-6, 6:24])
     assert sharpness(far[6:-6, 40:58]) > 4 * sharpness(near[6:-6, 40:58])
-    half = smaller(drawn, 2)
-    assert photograph(half, Settings(), 2.2).shape == (24, 32, 3) and half.camera.fx == CAMERA.fx / 2
-
-
-def test_strips_of_a_volumetric_field_make_the_whole(tmp_path):
-    from dofnerf.studio.source import open_source
-    from dofnerf.studio.viewer import renderer
-
-    write_run(tmp_path / "volume", "hash")
-    model = open_source(tmp_path / "volume", device="cpu").model
-    whole, layers = model.layers(CAMERA, 3)
-    strips = renderer.STRIP
-    try:
-        renderer.STRIP = 7 * CAMERA.width
-        drawn = draw(model, CAMERA, 3)
-    finally:
-        renderer.STRIP = strips
-    assert float((drawn.view.image - whole.image).abs().max()) < 1e-5
-    assert float((drawn.layers.alpha - layers.alpha).abs().max()) < 1e-5
-    assert draw(model, CAMERA, 3, wanted=lambda: False) is None
-
-
-def test_a_glance_shows_the_same_picture_with_fewer_pixels():
-    model = card_and_wall()
-    settings = Settings(5 / CAMERA.fx, 1 / NEAR)
-    drawn, picture = quick_look(model, CAMERA.resized(32, 24), settings, 2.2)
-    whole = photograph(draw(model, CAMERA, 3), settings, 2.2).reshape(24, 2, 32, 2, 3).mean((1, 3))
-    assert drawn.layers is None and np.abs(picture - whole)[2:-2, 2:-2].mean() < 0.04
 
 
 def test_overlays_mark_what_is_in_focus_and_what_is_near():

@@ -45,7 +45,7 @@ def test_a_run_from_the_command_line(tmp_path, capsys):
         ["--field", "clay"],
         ["--splats", "-1"],
         ["--lens-rate", "-1"],
-        ["--together", "-1"],
+        ["--aperture-consistency", "-1"],
         ["--refits", "2"],
         ["--share-aperture", "exif"],
     ],

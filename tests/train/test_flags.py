@@ -102,6 +102,9 @@ def test_common_flags_change_the_settings(flags):
 def test_names_of_0_1_0_still_work():
     made = training("--lens-ray-steps", "7", "--lens-points", "4", "--edges", "0.5", "--no-grow")
     assert (made.method.sub_aperture_steps, made.method.sub_apertures, made.method.gradient_prior) == (7, 4, 0.5)
+    made = training("--detail", "0.3", "--together", "0.2", "--no-vote")
+    assert (made.method.gradient_loss, made.losses["aperture_consistency"].aperture_consistency) == (0.3, 0.2)
+    assert not made.lens.common_aperture
     assert training("--field", "hash", "--lens-ray-steps", "7").method.lens_ray_steps == 7
 
 

@@ -70,7 +70,7 @@ def plain_and_telling(world, wide):
 
 def test_a_photo_that_tells_nothing_of_its_lens_takes_the_aperture_of_all():
     seen, lens, alone = plain_and_telling(scene(6, size=(30, 36), test=()), 6 * [9.0]), lens_of(6), lens_of(6)
-    search_lens(alone, seen, vote=False)
+    search_lens(alone, seen, common_aperture=False)
     assert bool((alone.largest_radius[1::2] < BLURS).all())
     search_lens(lens, seen)
     assert lens.aperture.detach().numpy() == pytest.approx(9.0, rel=0.2)
@@ -121,7 +121,7 @@ def test_a_photo_without_a_lens_is_looked_at_anew():
     assert lens.aperture.detach().numpy() == pytest.approx(9.0, rel=0.2)
 
 
-def test_where_only_the_unresolved_are_looked_at_the_others_keep_what_they_have_and_have_voted():
+def test_where_only_the_unresolved_are_looked_at_the_others_keep_what_they_have_and_give_the_common_aperture():
     seen = plain_and_telling(scene(6, size=(30, 36), test=()), 6 * [9.0])
     lens = lens_of(6, aperture=[8.0, 0.02, 0.02, 8.5, 7.0, 8.0], focus_disparity=[0.4, 0.3, 0.3, 0.2, 0.4, 0.2])
     before = lens.aperture.detach().clone(), lens.focus_disparity.detach().clone()

@@ -57,8 +57,8 @@ def test_an_aperture_of_nothing_has_a_gradient_all_the_same():
 
 
 def test_training_heeds_it():
-    def spread(together):
-        run = train(scene(), config((2, 8, 0), search=False, lens_rate=0.2, in_focus=0.0, together=together))
+    def spread(weight):
+        run = train(scene(), config((2, 8, 0), search=False, lens_rate=0.2, in_focus=0.0, aperture_consistency=weight))
         return float(run.lens.aperture.detach().log().std())
 
     assert spread(10.0) < spread(0.0) / 2
@@ -69,10 +69,10 @@ def test_where_it_is_known_who_shares_an_aperture_nothing_pulls(monkeypatch):
         raise AssertionError("nobody should ask")
 
     monkeypatch.setattr(aperture_consistency, "aperture_consistency_loss", refuse)
-    train(scene(), config((1, 3, 0), search=False, share_aperture="all", together=10.0))
+    train(scene(), config((1, 3, 0), search=False, share_aperture="all", aperture_consistency=10.0))
 
 
 @pytest.mark.parametrize("wrong", [-0.1, math.nan, math.inf])
 def test_a_pull_that_cannot_be_is_refused(wrong):
-    with pytest.raises(ValueError, match="together must be 0 or more"):
-        config(together=wrong)
+    with pytest.raises(ValueError, match="aperture_consistency must be 0 or more"):
+        config(aperture_consistency=wrong)

@@ -49,7 +49,7 @@ def test_its_settings_are_those_of_a_run_of_today(old):
         assert (own.sub_aperture_steps, own.gradient_prior) == (
             told["steps"]["lens_ray_steps"], told["field_config"]["edges"],
         )  # fmt: skip
-        assert run.config.losses["aperture_consistency"].together == told["lens"]["together"]
+        assert run.config.losses["aperture_consistency"].aperture_consistency == told["lens"]["together"]
     else:
         assert (own.in_focus, own.rate, own.field.levels) == (
             told["lens"]["in_focus"], told["rates"]["rate"], told["field_config"]["levels"],

@@ -28,7 +28,8 @@ def folder(tmp_path_factory, alone):
     out = tmp_path_factory.mktemp("together")
     path = os.pathsep.join([*sys.path, str(HERE), str(HERE.parent)])
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", HERE / "together.py", out],
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", HERE / "together.py",
+        out],
         check=False, capture_output=True, text=True, timeout=1800, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from cameras_around import facing_forward
-from dofnerf.models.volume import SamplingConfig
+from dofnerf.models.volume import CoarseFineConfig, DensityGridConfig
 from dofnerf.models.volume.fields.hash import HashConfig
 from dofnerf.optics import scatter
 from dofnerf.scenes import Frame, Lens, Points, Scene
@@ -87,12 +87,12 @@ def config(steps=(4, 4, 3), field="hash", name="fast", **lens) -> TrainConfig:
     own = {name: lens.pop(name) for name in ("in_focus", "layers", "noise_free", "rays") if name in lens}
     lens = {"refits": (0.5,), "search_width": 24, "max_radius": 8.0, **lens}
     small = {"hash": HashConfig(levels=4, features=2, log2_size=10, base=4, finest=32, width=16)}
-    together = {"together": lens.pop("together")} if "together" in lens else {}
+    consistency = {name: lens.pop(name) for name in ("aperture_consistency",) if name in lens}
     own = {
         **dict(zip(("pinhole_steps", "lens_steps", "lens_ray_steps"), steps, strict=True)),
         **{"rays": 96, "patch_size": 16, "anchor_stride": 4, "lens_points": 4},
-        "sampling": SamplingConfig(coarse=8, fine=8, samples=8, steps=24, grid=16),
+        "sampling": DensityGridConfig(8, 24, 16) if field == "hash" else CoarseFineConfig(8, 8),
         "field": small.get(field) or replace(made.method.field, depth=2, width=16),
         **own,
     }
-    return made.changed({"method": own, "lens": lens, "aperture_consistency": together})
+    return made.changed({"method": own, "lens": lens, "aperture_consistency": consistency})

@@ -33,7 +33,9 @@ def trainings():
     """Name → (scene, config). The batches are odd, and one is smaller than the number of processes."""
     found = config((3, 4, 3), in_focus=0.5, refits=(), search_width=12)
     odd = found.changed({"method": {"rays": 97, "lens_points": 6}})
-    given = config((2, 4, 4), in_focus=0.0, refits=(), search=False, noise_free=True, lens_rate=0.3, together=0.05)
+    given = config(
+        (2, 4, 4), in_focus=0.0, refits=(), search=False, noise_free=True, lens_rate=0.3, aperture_consistency=0.05
+    )
     points = given.changed({"method": {"depth_weight": 0.5, "depth_rays": 31, "spread_weight": 0.1}})
     layers = config(
         (1, 5, 0), in_focus=0.0, refits=(), search=False, layers=3, share_aperture="all", only_sampled=False

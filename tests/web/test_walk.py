@@ -1,4 +1,5 @@
-"""The page in which people walk around, in a browser: its picture against our own renderer, and what each control does."""
+"""The page in which people walk around, in a browser: its picture against our own renderer, and what each control
+does."""
 
 from __future__ import annotations
 
@@ -175,7 +176,8 @@ def test_a_saved_picture_is_exact_and_its_tiles_fit(page, made):
     wide = page.evaluate("dofnerf.facts.opening")
     _, camera, _ = shot(page, wide, 1 / NEAR)
     large = camera.resized(1240, round(1240 * camera.height / camera.width))  # two tiles
-    script = """async (width) => { const { canvas } = dofnerf, height = Math.round(width * canvas.height / canvas.width);
+    script = """async (width) => { const { canvas } = dofnerf;
+      const height = Math.round(width * canvas.height / canvas.width);
       const camera = dofnerf.camera(width, height), lens = dofnerf.lensFor(camera);
       const asked = { camera, lens, reach: dofnerf.reach(), views: 12, exposure: 0 };
       return (await dofnerf.picture(asked, () => true)).toDataURL(); }"""
@@ -232,8 +234,8 @@ def test_a_phone_has_a_layout_of_its_own_and_every_control_a_name(made, watched)
     page.click("#tabs >> text=Play")
     assert page.locator("[data-move=rack]").is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    nameless = """[...document.querySelectorAll("button, input, select, canvas[role]")].filter((one) => !(one.getAttribute(
-      "aria-label") || one.textContent.trim() || one.labels?.length)).map((one) => one.outerHTML)"""
+    nameless = """[...document.querySelectorAll("button, input, select, canvas[role]")].filter((one) =>
+      !(one.getAttribute("aria-label") || one.textContent.trim() || one.labels?.length)).map((one) => one.outerHTML)"""
     assert page.evaluate(nameless) == []
     words = page.evaluate("document.body.innerText").lower()
     assert not any(word in words for word in ("scene unit", "pixel", " px", "gaussian", "disparity", "resting"))

@@ -1,4 +1,5 @@
-"""The photos and videos of a folder, by their names alone; and still photos from a video, the sharpest of each window."""
+"""The photos and videos of a folder, by their names alone; and still photos from a video, the sharpest of each
+window."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ beside it. A second call resumes there.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import subprocess
@@ -191,12 +190,6 @@ class Job:
     stage: Callable[[bool], Staged]
 
 
-def expect_pycolmap() -> None:
-    """Refuse to begin without it."""
-    if importlib.util.find_spec("pycolmap") is None:  # finds it without importing it
-        raise ValueError("pycolmap is not installed: pip install 'pycolmap>=4.2'")
-
-
 def map_photos(job: Job, attempts: int, report: Report, say: Callable[[str], None]) -> Mapped:
     """Try until all photos are registered, at most so many `attempts`; the best, by photos and then by error."""
     best: Mapped | None = None
@@ -263,7 +256,8 @@ def run_child(task: Path, log: Path, report: Report) -> None:
     with open(log, "ab") as printed:
         child = subprocess.Popen(
             [sys.executable, str(CHILD), str(task)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=printed, text=True, encoding="utf-8", env=environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=printed, text=True, encoding="utf-8",
+            env=environment,
         )  # fmt: skip
         with process.child(child):
             assert child.stdout is not None

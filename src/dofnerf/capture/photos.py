@@ -22,6 +22,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from dofnerf.files import atomic, has_more_than_8_bits, image_size, is_linear, write_deep_png, write_image, write_json
 from dofnerf.files.decoding import LARGEST, RAW_SUFFIXES, raw_header, to_srgb
+from dofnerf.files.extras import how_to_install
 from dofnerf.files.guard import first_line, read_json
 from dofnerf.files.pictures import one_line, open_picture, to_bytes, turned
 from dofnerf.scenes.exif import Exif, exif_of, orientation_of
@@ -295,7 +296,7 @@ def _allow_heic() -> None:
 def _why(path: Path, error: Exception) -> str:
     kind = path.suffix.lower()
     if kind in (".heic", ".heif", ".avif") and kind not in Image.registered_extensions():
-        return f"{kind[1:].upper()} is not read by this Pillow: pip install pillow-heif, or save it as JPEG"
+        return f"{kind[1:].upper()} is not read by this Pillow: {how_to_install('capture')}; or save it as JPEG"
     if isinstance(error, UnidentifiedImageError):
         return "not a picture"
     text = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)

@@ -21,19 +21,10 @@ from PIL import Image, ImageOps
 
 from dofnerf.capture.assembly import ScaleBy, assemble, coloured, scaled_by, split
 from dofnerf.capture.inputs import Listing, extract_frames, list_files
-from dofnerf.capture.mapping import (
-    EXHAUSTIVE,
-    FULL,
-    Job,
-    Mapped,
-    Staged,
-    choose_pairs,
-    expect_pycolmap,
-    group_photos,
-    map_photos,
-)  # fmt: skip
+from dofnerf.capture.mapping import EXHAUSTIVE, FULL, Job, Mapped, Staged, choose_pairs, group_photos, map_photos
 from dofnerf.capture.photos import Photo, fingerprint, prepare, read_headers, working_names
 from dofnerf.files import atomic, contact_sheet, write_image, write_json
+from dofnerf.files.extras import check_installed
 from dofnerf.files.guard import read_json, read_json_value
 from dofnerf.files.outputs import check_folder, claim, record_of
 from dofnerf.files.ply import write_ply
@@ -99,7 +90,7 @@ class CaptureOptions:
 
 @dataclass(frozen=True)
 class CaptureConfig:
-    """Estimate the cameras of photos, and write a scene to train on. Needs pycolmap: pip install '.[capture]'.
+    """Estimate the cameras of photos, and write a scene to train on. Needs the extra `capture`.
 
     Stopped and called again, it resumes.
 
@@ -177,7 +168,7 @@ def _capture(source: Path, listing: Listing, out: Path, options: CaptureOptions,
     for warning in listing.warnings:
         progress.say(warning)
     try:
-        expect_pycolmap()
+        check_installed("pycolmap", "capture")
         frames, spoiled = _frames(listing, work, options, progress)
         paths = [*listing.photos, *frames]
         photos, left_out = _prepared(source, paths, masks, work, options, progress)
@@ -235,7 +226,8 @@ def _report(progress: Progress, step: str, done: int, total: int) -> None:
 
 
 def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, progress: Progress) -> Scene:
-    """The scene that is there, with the scale and held-out photos that are asked for now; without --scale-by, its own."""
+    """The scene that is there, with the scale and held-out photos that are asked for now; without --scale-by, its
+    own."""
     scene = load(out)
     result = read_json(out / RESULT)
     if not {"hold_every", "scale_by", "left_out", "inputs"} <= result.keys():
@@ -397,7 +389,8 @@ def _judge(source: Path, out: Path, photos: list[Photo], mapped: Mapped, left_ou
         (out / WORK / _FAILED).touch()
         together = f"only {count} of {len(photos)} photos fit together" if count else "no photos fit together"
         raise ValueError(
-            f"{source}: {together} (at most {best} matches between two); take photos of one still scene, overlapping by "
+            f"{source}: {together} (at most {best} matches between two); take photos of one still scene, overlapping "
+            f"by "
             f"half, from different places; {out / SHEET} shows them"
         )
 

@@ -39,8 +39,8 @@ _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 
 @dataclass(frozen=True)
 class PhotoLenses:
-    """The lenses of training photos with these `numbers` in a scene between depths `near` and `far`: learned, true where
-    known, and where the search started if that was one lens for all."""
+    """The lenses of training photos with these `numbers` in a scene between depths `near` and `far`: learned, true
+    where known, and where the search started if that was one lens for all."""
 
     numbers: tuple[int, ...]
     names: tuple[str, ...]

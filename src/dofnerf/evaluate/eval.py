@@ -21,7 +21,8 @@ JSON, CSV = "eval.json", "eval.csv"
 DIGITS = {"psnr": 2, "ssim": 4, "lpips": 4, "in_focus": 2, "psnr_in_focus": 2, "psnr_out_of_focus": 2}
 HEADS = {
     "psnr": "PSNR", "ssim": "SSIM", "lpips": "LPIPS", "in_focus": "in focus", "psnr_in_focus": "PSNR in focus",
-    "psnr_out_of_focus": "PSNR out of focus", "ssim_in_focus": "SSIM in focus", "ssim_out_of_focus": "SSIM out of focus",
+    "psnr_out_of_focus": "PSNR out of focus", "ssim_in_focus": "SSIM in focus", "ssim_out_of_focus": "SSIM out of "
+    "focus",
 }  # fmt: skip
 
 
@@ -124,8 +125,10 @@ def lens_lines(scores: Scores) -> list[str]:
     lines = [f"lens     {lens}"]
     if isinstance(lens, LensScores):
         lines = [
-            f"lens     aperture off by {100 * lens.aperture:.1f} % (median {100 * lens.aperture_median:.1f} %), focus by "
-            f"{100 * lens.focus:.1f} % of the range (median {100 * lens.focus_median:.1f} %, {lens.focus_blur_median:.2f} px "
+            f"lens     aperture off by {100 * lens.aperture:.1f} % (median {100 * lens.aperture_median:.1f} %), focus "
+            f"by "
+            f"{100 * lens.focus:.1f} % of the range (median {100 * lens.focus_median:.1f} %, "
+            f"{lens.focus_blur_median:.2f} px "
             f"of blur); {lens.photos} photos"
         ]
     if not isinstance(blur, str):

@@ -65,8 +65,8 @@ class LensScores:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of a run. `lens` is words if there is no true lens to compare with. `largest_blur`: the largest blur radius
-    in pixels that a photo's lens gives to a sparse point it sees, median and maximum over photos, or words."""
+    """Scores of a run. `lens` is words if there is no true lens to compare with. `largest_blur`: the largest blur
+    radius in pixels that a photo's lens gives to a sparse point it sees, median and maximum over photos, or words."""
 
     views: tuple[ViewScores, ...]
     mean: dict[str, Score]

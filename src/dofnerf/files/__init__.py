@@ -1,4 +1,5 @@
-"""Pictures, depth maps, videos and .ply on disk. Bad files raise ValueError or OSError with one line that names the file."""
+"""Pictures, depth maps, videos and .ply on disk. Bad files raise ValueError or OSError with one line that names the
+file."""
 
 from dofnerf.files.outputs import atomic, write_json
 from dofnerf.files.pictures import (

@@ -18,7 +18,8 @@ from dofnerf.files.extras import how_to_install
 from dofnerf.files.guard import open_regular
 
 RAW_SUFFIXES = (
-    ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dcr", ".dng", ".erf", ".fff", ".iiq", ".kdc", ".mef", ".mos", ".mrw", ".nef",
+    ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dcr", ".dng", ".erf", ".fff", ".iiq", ".kdc", ".mef", ".mos", ".mrw",
+    ".nef",
     ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f",
 )  # fmt: skip
 LARGEST = 500_000_000  # pixels of a picture
@@ -31,8 +32,8 @@ _SRGB_TO_XYZ = np.array(
 
 
 def deep_mode(picture: Image.Image) -> str:
-    """Of an open, not yet decoded picture with 16 bits a colour channel, of which Pillow would keep eight: how its bytes
-    lie, such as RGB;16B. Otherwise empty."""
+    """Of an open, not yet decoded picture with 16 bits a colour channel, of which Pillow would keep eight: how its
+    bytes lie, such as RGB;16B. Otherwise empty."""
     tiles = getattr(picture, "tile", None)
     arguments = tiles[0].args if tiles else ""
     mode = arguments[0] if isinstance(arguments, tuple) and arguments else arguments

@@ -101,8 +101,13 @@ def _umask() -> int:
 
 def write_json(path: Path | str, value: Any) -> None:
     """Write indented JSON."""
+    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+def write_text(path: Path | str, text: str) -> None:
+    """Write text in UTF-8."""
     with atomic(Path(path)) as temporary:
-        temporary.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
 
 
 def check_file(flag: str, path: Path, suffixes: Sequence[str]) -> None:

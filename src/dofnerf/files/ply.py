@@ -20,8 +20,10 @@ from dofnerf.files.guard import LARGEST_NUMBER, first_line, open_regular, read_b
 from dofnerf.files.outputs import atomic
 
 TYPES = {
-    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4", "double": "f8",
-    "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "float32": "f4", "float64": "f8",
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4",
+    "double": "f8",
+    "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "float32": "f4",
+    "float64": "f8",
 }  # fmt: skip
 GREY = 128
 BASES = (1, 4, 9, 16)  # spherical harmonics of degree 0 to 3
@@ -32,7 +34,8 @@ _MARK = "dofnerf"
 
 @dataclass(frozen=True)
 class Points:
-    """Sparse points: `xyz` (P, 3) float64, `rgb` (P, 3) uint8, `error` (P,) float64 mean reprojection error in pixels."""
+    """Sparse points: `xyz` (P, 3) float64, `rgb` (P, 3) uint8, `error` (P,) float64 mean reprojection error in
+    pixels."""
 
     xyz: np.ndarray
     rgb: np.ndarray
@@ -68,7 +71,8 @@ def write_ply(path: Path, points: Points) -> None:
 
 @dataclass(frozen=True)
 class Splats:
-    """N Gaussians, float32: `means` and `log_scales` (N, 3), `rotations` (N, 4) as w, x, y, z, `opacities` (N,) as logits.
+    """N Gaussians, float32: `means` and `log_scales` (N, 3), `rotations` (N, 4) as w, x, y, z, `opacities` (N,) as
+    logits.
 
     `harmonics` (N, B, 3): B = (degree + 1)² coefficients of each colour channel.
     """
@@ -141,7 +145,8 @@ def read_drawing(path: Path | str) -> Drawing | None:
 
 
 def write_splats(path: Path | str, splats: Splats, drawing: Drawing | None = None) -> None:
-    """Write binary little-endian .ply; degree 0 has no f_rest. `drawing` becomes a comment, which other tools ignore."""
+    """Write binary little-endian .ply; degree 0 has no f_rest. `drawing` becomes a comment, which other tools
+    ignore."""
     columns: list[tuple[str, np.ndarray]] = [(axis, splats.means[:, i]) for i, axis in enumerate("xyz")]
     columns += [(f"n{axis}", np.zeros(len(splats))) for axis in "xyz"]
     columns += [(f"f_dc_{i}", splats.harmonics[:, 0, i]) for i in range(3)]
@@ -159,7 +164,8 @@ def write_splats(path: Path | str, splats: Splats, drawing: Drawing | None = Non
 
 
 def read_splats(path: Path | str) -> Splats:
-    """The splats of a .ply from any tool: columns in any order, others ignored, degree 0 to 3; rotations become unit."""
+    """The splats of a .ply from any tool: columns in any order, others ignored, degree 0 to 3; rotations become
+    unit."""
     path = Path(path)
     table = _read_vertices(path, "splats")
     names = set(table.dtype.names or ())

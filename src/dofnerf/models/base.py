@@ -62,7 +62,7 @@ class Model(nn.Module, ABC):
     """What training changes and a run shows. `notes` say what a person should know about how it began."""
 
     notes: tuple[str, ...] = ()
-    is_quick: ClassVar[bool] = False  # whether a viewer need not draw it in strips, and in steps of detail
+    is_quick: ClassVar[bool] = False  # whether a view takes so little that several may be drawn to look around
 
     @abstractmethod
     def view(self, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN) -> View:
@@ -76,11 +76,6 @@ class Model(nn.Module, ABC):
         """
         sharp = self.view(camera)
         return sharp, split_layers(sharp.image, sharp.disparity, count)
-
-    def quick_view(self, camera: Camera, lens: Lens, light: Curve) -> View | None:
-        """A blurred picture about as quick as a sharp one, whose disparity and alpha may be blurred too; None if the
-        model has no such way for this lens."""
-        return None
 
     def warm_up(self, camera: Camera) -> None:
         """Use once what training uses only now and then, so that it is compiled."""
@@ -159,8 +154,8 @@ class Preset(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a step gives: its `loss`, the mean squared `error` of its pixels (a scalar), how many `rays` it took, and the
-    numbers of the `photos` (N,) in its batch; `through_lens` are those whose lens had a part in it (None: no lens).
+    """What a step gives: its `loss`, the mean squared `error` of its pixels (a scalar), how many `rays` it took, and
+    the numbers of the `photos` (N,) in its batch; `through_lens` are those whose lens had a part in it (None: no lens).
 
     `shown` (…, 3) is what was rendered for the pixels `target` (…, 3), for losses that others add: a picture (H, W, 3)
     or single pixels (N, 3), the `share` of a batch that several processes divide. Losses, errors and rays of all

@@ -24,15 +24,16 @@ Sharing = Literal["none", "exif", "all"]
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run is about: with the config and the shapes of a checkpoint's tensors, enough to make model and lens again.
+    """What a run is about: with the config and the shapes of a checkpoint's tensors, enough to make model and lens
+    again.
 
-    Per training photo: `photos` (names), `focal` in pixels, `f_numbers` where EXIF knows, `groups` of shared
-    apertures. `brackets`, if there are any, numbers the photos' places: those of one number share a camera. `focal_mm`,
-    if EXIF knows any, are focal lengths in millimetres; `metres` is the length of a scene unit, where the scene says it.
+    Per training photo: `photos` (names), `focal` in pixels, `f_numbers` where EXIF knows, `groups` of shared apertures.
+    `brackets`, if there are any, numbers the photos' places: those of one number share a camera. `focal_mm`, if EXIF
+    knows any, are focal lengths in millimetres; `metres` is the length of a scene unit, where the scene says it.
 
     `disparities` are those of the far and the near end of the scene's depth; `apertures` and `focuses` (as disparities)
-    are where EXIF lets photos start. `positions` are the cameras' centres; `exposures`, by EXIF, are relative amounts of
-    light, empty if a photo does not say.
+    are where EXIF lets photos start. `positions` are the cameras' centres; `exposures`, by EXIF, are relative amounts
+    of light, empty if a photo does not say.
     """
 
     scene: str
@@ -194,7 +195,8 @@ def shared_cameras(scene: Scene) -> list[int]:
 
 
 def exif_exposures(scene: Scene) -> tuple[float, ...]:
-    """Each training photo's exposure by EXIF, time · ISO / f-number², in no particular unit; empty if one is unknown."""
+    """Each training photo's exposure by EXIF, time · ISO / f-number², in no particular unit; empty if one is
+    unknown."""
     told = [scene.frames[i].exif for i in scene.train]
     values = [None if one is None else one.exposure for one in told]
     return tuple(value for value in values if value is not None) if all(values) else ()

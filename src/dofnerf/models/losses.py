@@ -1,4 +1,5 @@
-"""Losses that models use in their own steps. Those that act on any model, or on what photos have, are in `train.losses`.
+"""Losses that models use in their own steps. Those that act on any model, or on what photos have, are in
+`train.losses`.
 
 They are here, and not there, because models come before training in the import order, and each weighs them by its own
 settings.
@@ -21,7 +22,7 @@ def residual(shown: Tensor, photo: Tensor, whole: Tensor | None = None, mask: Te
     return found if mask is None else found * mask[..., None]
 
 
-def detail_loss(residual: Tensor, mask: Tensor | None = None) -> Tensor:
+def gradient_loss(residual: Tensor, mask: Tensor | None = None) -> Tensor:
     """Mean squared differences between the residuals (H, W, 3) of neighbouring pixels, both within `mask` (H, W)."""
     down, across = residual.diff(dim=0), residual.diff(dim=1)
     if mask is not None:

@@ -44,27 +44,8 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "DISC",
-    "PINHOLE",
-    "Blades",
-    "Curve",
-    "Disc",
-    "Layers",
-    "LearnedLens",
-    "Lens",
-    "Norm",
-    "Shape",
-    "accumulate",
-    "aperture_from_f_number",
-    "coc_radius",
-    "coc_radius_from_disparity",
-    "f_number_from_aperture",
+    "DISC", "PINHOLE", "Blades", "Curve", "Disc", "Layers", "LearnedLens", "Lens", "Norm", "Shape", "accumulate",
+    "aperture_from_f_number", "coc_radius", "coc_radius_from_disparity", "f_number_from_aperture",
     "focal_length_pixels",
-    "inverse",
-    "scatter",
-    "scatter_layers",
-    "shape_of",
-    "split_layers",
-    "to_display",
-    "to_linear",
-]
+    "inverse", "scatter", "scatter_layers", "shape_of", "split_layers", "to_display", "to_linear",
+]  # fmt: skip

@@ -30,7 +30,8 @@ def compiled(function: Callable) -> Callable:
         "nogil": True,
         "error_model": "numpy",
         "fastmath": {"contract", "arcp", "nsz", "afn", "reassoc"},
-        "forceinline": True,  # else a run that compiles may call another copy of a helper, rounded otherwise, than later runs
+        # Else a run that compiles may call another copy of a helper, rounded otherwise, than later runs.
+        "forceinline": True,
     }
     try:
         made = numba.njit(cache=True, **options)(function)

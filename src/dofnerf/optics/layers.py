@@ -99,9 +99,9 @@ def split_layers(image: Tensor, disparity: Tensor, count: int, reach: int = 24, 
     depths.scatter_(0, index[None], disparity[None])
 
     # A pixel at a silhouette mixes near and far, C = a·N + (1 − a)·F, on either side of the edge of the depth map. Left
-    # alone, a far one would stay behind as a ghost when the near thing blurs away, and a near one would carry a rim of the
-    # far thing along: all of a stalk that is no wider than its rims. So it is taken apart. F is what the far layer's
-    # growth says, N the purest colour of the near layer around.
+    # alone, a far one would stay behind as a ghost when the near thing blurs away, and a near one would carry a rim of
+    # the far thing along: all of a stalk that is no wider than its rims. So it is taken apart. F is what the far
+    # layer's growth says, N the purest colour of the near layer around.
     layer = torch.arange(count, device=image.device)[:, None, None]
     front = ((nearest[0] - low) / step).long().clamp(0, count - 1)
     matte = _Matte(linear, index, silhouette, colour, alpha)
@@ -133,8 +133,8 @@ def split_layers(image: Tensor, disparity: Tensor, count: int, reach: int = 24, 
 
 
 class _Matte:
-    """Colours around each pixel, layer by layer, to take mixed pixels apart. `behind` (H, W, C) is what the layers beyond a
-    pixel's own show there, where `has_behind`; all in linear light."""
+    """Colours around each pixel, layer by layer, to take mixed pixels apart. `behind` (H, W, C) is what the layers
+    beyond a pixel's own show there, where `has_behind`; all in linear light."""
 
     def __init__(self, linear: Tensor, index: Tensor, silhouette: Tensor, colour: Tensor, alpha: Tensor) -> None:
         self.behind, self.has_behind = torch.zeros_like(linear), torch.zeros_like(silhouette)
@@ -150,7 +150,8 @@ class _Matte:
 
     @staticmethod
     def _around(linear: Tensor, index: Tensor, weight: Tensor, count: int, size: int) -> tuple[Tensor, Tensor]:
-        """Weighted mean (L, H, W, C) and variance (L, H, W) of each layer's own pixels in a window; infinite for none."""
+        """Weighted mean (L, H, W, C) and variance (L, H, W) of each layer's own pixels in a window; infinite for
+        none."""
         layer = torch.arange(count, device=linear.device)[:, None, None]
         held = (weight * (layer == index))[:, None]
         square = linear.square().sum(-1)
@@ -162,8 +163,8 @@ class _Matte:
         return mean.permute(0, 2, 3, 1), torch.where(known, variance.clamp(min=0), torch.inf)
 
     def purest(self, index: Tensor, far: Tensor) -> tuple[Tensor, Tensor]:
-        """The purest colour (H, W, C) of the layers of `index` around, and whether it differs clearly from `far`, by more
-        than either varies."""
+        """The purest colour (H, W, C) of the layers of `index` around, and whether it differs clearly from `far`, by
+        more than either varies."""
         near, variance = _take(self.near, index), self.near_variance.gather(0, index[None])[0]
         layer = torch.arange(len(self.near), device=index.device)[:, None, None]
         beyond = torch.where((layer < index) & self.far_variance.isfinite(), self.far_variance, 0.0).amax(0)

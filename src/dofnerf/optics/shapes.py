@@ -6,8 +6,8 @@ radius (the paper's k_ij). The light of a source with blur radius r spreads to t
     weight = edge(k(θ)·r − l) / norm(r)
 
 `edge` is the paper's soft step ½ + ½ tanh 4x, saturated one pixel either side of the rim, x = ±1, and stretched by
-1/tanh 4 (0.07 %) so that it meets 0 and 1 there without a jump. So a source touches nothing beyond k·r + 1 pixels and is
-exactly flat within k·r − 1; O(r) scatter relies on that.
+1/tanh 4 (0.07 %) so that it meets 0 and 1 there without a jump. So a source touches nothing beyond k·r + 1 pixels and
+is exactly flat within k·r − 1; O(r) scatter relies on that.
 
 To add a shape, subclass `Shape`, give it a `name` and `reach`, and decorate it with `register`.
 """

@@ -55,7 +55,8 @@ class ModelImage:
 
 @dataclass(frozen=True)
 class ModelPoints:
-    """`ids` (P,), `xyz` (P, 3), `rgb` (P, 3) uint8, `error` (P,) px; tracks: a row of `track_point`, an id of `track_image`."""
+    """`ids` (P,), `xyz` (P, 3), `rgb` (P, 3) uint8, `error` (P,) px; tracks: a row of `track_point`, an id of
+    `track_image`."""
 
     ids: np.ndarray
     xyz: np.ndarray

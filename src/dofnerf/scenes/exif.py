@@ -21,8 +21,8 @@ DIAGONAL_35 = math.hypot(36, 24)  # millimetres, of the film that 35 mm equivale
 
 @dataclass(frozen=True)
 class Exif:
-    """Focal lengths in millimetres, true and 35 mm equivalent; `subject_distance` in metres; `exposure_time` in seconds;
-    names as written."""
+    """Focal lengths in millimetres, true and 35 mm equivalent; `subject_distance` in metres; `exposure_time` in
+    seconds; names as written."""
 
     f_number: float | None = None
     focal_length: float | None = None

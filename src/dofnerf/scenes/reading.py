@@ -228,8 +228,7 @@ def with_bounds(frames: list[Frame], points: Points | None, where: str) -> list[
         bounds = frame.bounds
         if bounds is None and points is not None:
             pixels, depth = frame.camera.project(points.xyz if seen is None else points.xyz[seen])
-            inside_photo = (pixels >= 0).all(axis=1) & (pixels < (frame.camera.width, frame.camera.height)).all(axis=1)
-            bounds = depth_range(depth[inside_photo])
+            bounds = depth_range(depth[frame.camera.contains(pixels)])
         result.append(replace(frame, bounds=bounds))
     return result
 

@@ -28,7 +28,8 @@ CACHE_BYTES = 1 << 31
 
 
 class Visible(NamedTuple):
-    """The N sparse points that a photo sees: pixels (N, 2) as (column, row), depth (N,), error (N,) in pixels, ids (N,)."""
+    """The N sparse points that a photo sees: pixels (N, 2) as (column, row), depth (N,), error (N,) in pixels, ids
+    (N,)."""
 
     pixels: np.ndarray
     depth: np.ndarray
@@ -64,7 +65,8 @@ class Frame:
     mask: Source | None = None
 
     def converted(self, camera: Camera, picture: Callable[[Source], Source], ratio: float) -> Frame:
-        """The view by a camera whose focal length in pixels is `ratio` times as long, of pictures changed accordingly."""
+        """The view by a camera whose focal length in pixels is `ratio` times as long, of pictures changed
+        accordingly."""
         changes: dict[str, Any] = {"camera": camera}
         for name in ("photo", "sharp", "near", "far", "depth", "mask"):
             if (source := getattr(self, name)) is not None:
@@ -92,9 +94,9 @@ class Viewpoint:
 class Scene:
     """Frames of one size with depth range `near` to `far`; `train` and `test` are indices into `frames`.
 
-    `range_from` says where the depth range comes from: the "file", sparse "points", or a guess from the "cameras", which
-    training replaces by a measurement. `metres` is the length of one scene unit, where known; `origin` is where it was
-    read, if it was. Pictures load on first use and stay in a bounded cache: treat the arrays as read-only.
+    `range_from` says where the depth range comes from: the "file", sparse "points", or a guess from the "cameras",
+    which training replaces by a measurement. `metres` is the length of one scene unit, where known; `origin` is where
+    it was read, if it was. Pictures load on first use and stay in a bounded cache: treat the arrays as read-only.
     """
 
     name: str
@@ -182,7 +184,7 @@ class Scene:
             return Visible(np.zeros((0, 2)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64))
         pixels, depth = frame.camera.project(self.points.xyz[frame.seen])
         error = self.points.error[frame.seen] if frame.seen_error is None else frame.seen_error
-        keep = (depth > 0) & (pixels >= 0).all(axis=1) & (pixels < self.size).all(axis=1)
+        keep = (depth > 0) & frame.camera.contains(pixels)
         if (mask := self.mask(i)) is not None:
             column, row = pixels[keep].astype(int).T
             keep[keep] = mask[row, column]

@@ -50,7 +50,8 @@ class _File:
 
 @dataclass(frozen=True)
 class PictureFile(_File):
-    """A photo on disk of the given size; transparent pixels show white, linear light (EXR, HDR, RAW) becomes display values."""
+    """A photo on disk of the given size; transparent pixels show white, linear light (EXR, HDR, RAW) becomes display
+    values."""
 
     def load(self) -> np.ndarray:
         image = read_image(self.path)

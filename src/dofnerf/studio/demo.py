@@ -1,8 +1,8 @@
 """The whole idea on the scene that comes with the package: blurred photos in, a sharp scene and every photo's lens out.
 
-Two runs of one budget. One, *without a lens model*, takes the photos as if they were sharp, as radiance fields and splats
-commonly do; *ours* learns each photo's aperture and focus along with the scene. A third, if asked for, is *trained on
-sharp photos*: what could be reached if there were no blur.
+Two runs of one budget. One, *without a lens model*, takes the photos as if they were sharp, as radiance fields and
+splats commonly do; *ours* learns each photo's aperture and focus along with the scene. A third, if asked for, is
+*trained on sharp photos*: what could be reached if there were no blur.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dofnerf.evaluate.charts import lens_plot, photo_lenses
 from dofnerf.evaluate.comparison import ZOOM, Box, zoomed
 from dofnerf.evaluate.metrics import psnr
 from dofnerf.evaluate.scores import LensError, held_out_psnr, lens_error, sharp_view
-from dofnerf.files import atomic, contact_sheet, write_image, write_video
-from dofnerf.files.outputs import check_folder
+from dofnerf.files import contact_sheet, write_image, write_video
+from dofnerf.files.outputs import check_folder, write_text
 from dofnerf.files.progress import track
 from dofnerf.scenes import Scene
 from dofnerf.studio.refocus import sweep_focuses
@@ -115,8 +115,7 @@ def run(config: DemoConfig) -> list[Path]:
     assert lenses is not None, "ours has a lens"
     write_image(written[2], lens_plot(lenses, LENS_HEADING, start=False))
     words = table(results, lens_error(ours, scene), len(scene.test))
-    with atomic(written[3]) as temporary:
-        temporary.write_text(words, encoding="utf-8")
+    write_text(written[3], words)
     print(f"\n{words}")
     about = (
         f"held-out view {VIEW}: photo, without a lens model, ours, truth", "our scene, focus from near to far and back",
@@ -148,7 +147,8 @@ def trained(scene: Scene, name: str, training: TrainConfig, folder: Path) -> Res
         raise
     result = Result(name, done, held_out_psnr(done, scene))
     print(
-        f"         PSNR {result.psnr:.2f} dB on views it has not seen; trained for {done.learner.progress.seconds:.0f} s"
+        f"         PSNR {result.psnr:.2f} dB on views it has not seen; trained for "
+        f"{done.learner.progress.seconds:.0f} s"
     )
     return result
 

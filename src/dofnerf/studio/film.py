@@ -121,7 +121,8 @@ class FilmFlags:
             return 96
         if not seconds * self.fps < MOST_FRAMES:
             raise ValueError(
-                f"{self.keyframes}: {seconds:g} seconds at {self.fps:g} frames a second are more than {MOST_FRAMES} frames; "
+                f"{self.keyframes}: {seconds:g} seconds at {self.fps:g} frames a second are more than {MOST_FRAMES} "
+                f"frames; "
                 "give --frames, or a smaller --fps"
             )
         return max(2, math.floor(seconds * self.fps) + 1)

@@ -194,6 +194,10 @@ class LensFlags(ShapeFlags):
         """Width of the sensor in millimetres."""
         return self.sensor_width or (photos and photos.sensor_width) or SENSOR
 
+    def focal_mm(self, camera: Camera, photos: PhotoOptics | None) -> float:
+        """Focal length in millimetres: by --focal-length, or the camera's on its sensor."""
+        return self.focal_length or camera.fx / camera.width * self.sensor(photos)
+
     def opening(self, width: int, camera: Camera | None, photos: PhotoOptics | None = None) -> tuple[float, str] | None:
         """(aperture in pixels × scene units, where it comes from in words) for a picture so many pixels wide, by this
         camera if it is known, of a run whose `photos` are known; None if no flag says it."""
@@ -227,7 +231,7 @@ class LensFlags(ShapeFlags):
                 raise ValueError(
                     "--focal-length and --sensor-width: the camera's field of view gives one from the other; give one"
                 )
-            focal_px, focal_mm = camera.fx, self.focal_length or camera.fx / camera.width * sensor
+            focal_px, focal_mm = camera.fx, self.focal_mm(camera, photos)
         elif self.focal_length is not None:
             focal_px, focal_mm = focal_length_pixels(self.focal_length, sensor, width), self.focal_length
         else:
@@ -275,7 +279,8 @@ def stops_in_words(stops: float) -> str:
     """How much wider or narrower than the photos' lens."""
     if stops == 0:
         return "the aperture of the photos"
-    return f"{abs(stops):g} {'stop' if abs(stops) == 1 else 'stops'} {'wider' if stops > 0 else 'narrower'} than the photos"
+    plural, way = "s" * (abs(stops) != 1), "wider" if stops > 0 else "narrower"
+    return f"{abs(stops):g} stop{plural} {way} than the photos"
 
 
 def automatic_aperture(picture: RGBD, focuses: Sequence[float]) -> tuple[float, str]:

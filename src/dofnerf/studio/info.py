@@ -15,7 +15,8 @@ from dofnerf.scenes.formats import FormatName
 
 @dataclass(frozen=True)
 class InfoConfig:
-    """Say what a scene and each of its photos is; with --sheet, also draw its photos, its cameras and its sparse points.
+    """Say what a scene and each of its photos is; with --sheet, also draw its photos, its cameras and its sparse
+    points.
 
     For example:
       dofnerf info fern --downscale 8

@@ -1,8 +1,8 @@
 """Disparity of a single photo from a network of `transformers` (extra `[depth]`).
 
-The paper uses DPT. DPT, MiDaS and Depth Anything are trained on disparity up to scale and shift: their `predicted_depth`
-*is* disparity, larger is nearer. Metric networks (ZoeDepth, Depth Pro, GLPN, the metric Depth Anything) give depth,
-which is inverted here.
+The paper uses DPT. DPT, MiDaS and Depth Anything are trained on disparity up to scale and shift: their
+`predicted_depth` *is* disparity, larger is nearer. Metric networks (ZoeDepth, Depth Pro, GLPN, the metric Depth
+Anything) give depth, which is inverted here.
 """
 
 from __future__ import annotations

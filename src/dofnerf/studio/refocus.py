@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 import tyro
@@ -93,6 +93,10 @@ class RefocusConfig:
       dofnerf refocus render.exr depth.exr --focus inf --out far.exr --sweep rack.mp4 --frames 96
     """
 
+    EVERYDAY: ClassVar = ("estimate", "depth_kind", "depth_scale", "aperture", "fstop", "focal_length", "focus",
+    "focus_at",
+                          "blades", "layers", "out", "sweep")  # fmt: skip
+
     image: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="IMAGE")]
     """The picture, sharp all over: PNG, JPEG, TIFF, WebP; EXR or HDR (linear light), or a camera's RAW. 16 bits are
     kept."""
@@ -126,7 +130,8 @@ def run(config: RefocusConfig) -> list[Path]:
         raise ValueError(f"--sweep {sweep}: a picture of {width} × {height} pixels is too small for MP4; use .gif")
     if config.lens.fstop is not None and config.lens.unit is None and picture.relative:
         raise ValueError(
-            "--fstop needs depth in metres, and this disparity has no unit: add --depth-scale or --unit, or use --aperture"
+            "--fstop needs depth in metres, and this disparity has no unit: add --depth-scale or --unit, or use "
+            "--aperture"
         )
     far, near = picture.disparity_range()
     focuses = ([focus] if out is not None else []) + ([far, near] if sweep is not None else [])

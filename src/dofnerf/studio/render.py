@@ -33,6 +33,7 @@ from dofnerf.studio.flags import (
     given,
     largest_blur,
 )
+from dofnerf.studio.rgbd import depth_map
 from dofnerf.studio.source import Source, check_focus_at, is_splat_file, open_source
 
 if TYPE_CHECKING:
@@ -300,8 +301,7 @@ class PictureFiles:
         else:
             write_image(path, display)
         if self.config.depth is not None:
-            depth = np.divide(1, disparity, out=np.full_like(disparity, np.inf), where=disparity > 0)
-            write_map(path.with_name(f"{path.stem}-depth.{self.config.depth}"), depth)
+            write_map(path.with_name(f"{path.stem}-depth.{self.config.depth}"), depth_map(disparity))
         if self.config.alpha is not None:
             file = path.with_name(f"{path.stem}-alpha.{self.config.alpha}")
             (write_deep_png if self.config.alpha == "png" else write_map)(file, alpha)

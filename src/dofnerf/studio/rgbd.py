@@ -24,8 +24,10 @@ BUILT_IN = Path(dofnerf.files.__file__).with_name("demo")
 DepthKind = Literal["depth", "disparity"]
 
 DEPTH_SCALE = (
-    "Value in the file × this = depth in scene units (or disparity in 1 / scene units). When not given: 1 for EXR, float TIFF "
-    "and .npy; 0.001 for PNG depth (millimetres to metres); one over full scale for PNG disparity, which then runs from 0 to 1."
+    "Value in the file × this = depth in scene units (or disparity in 1 / scene units). When not given: 1 for EXR, "
+    "float TIFF "
+    "and .npy; 0.001 for PNG depth (millimetres to metres); one over full scale for PNG disparity, which then runs "
+    "from 0 to 1."
 )
 
 
@@ -46,8 +48,8 @@ class DepthConfig:
     estimate: Annotated[
         Literal["network"] | None, tyro.conf.arg(name="depth", help_behavior_hint="(default: the map DEPTH)")
     ] = None
-    """Without a depth map: network estimates disparity from the picture alone, by a monocular depth network (extra
-    `depth`: pip install '.[depth]')."""
+    """Without a depth map: network estimates disparity from the picture alone, by a monocular depth network (needs
+    the extra `depth`)."""
     model: str = NETWORK
     """The network: a name on the Hugging Face hub, fetched once and cached, or a folder with its files."""
 
@@ -100,6 +102,11 @@ class RGBD:
         return float(np.median(middle if middle.size else self.known))
 
 
+def depth_map(disparity: np.ndarray) -> np.ndarray:
+    """Depth (H, W) of a disparity (H, W), infinite where that is 0."""
+    return np.divide(1, disparity, out=np.full_like(disparity, np.inf), where=disparity > 0)
+
+
 def built_in_picture() -> RGBD:
     """The picture and depth map that come with the package, in scene units."""
     facts = json.loads((BUILT_IN / "depth.json").read_text(encoding="utf-8"))
@@ -114,7 +121,8 @@ def read_rgbd(image_path: Path, depth_path: Path, config: DepthConfig) -> RGBD:
     values, full = read_map(depth_path)
     if values.shape != image.shape[:2]:
         raise ValueError(
-            f"{depth_path}: the depth map is {values.shape[1]} × {values.shape[0]} pixels but the picture {image_path} is "
+            f"{depth_path}: the depth map is {values.shape[1]} × {values.shape[0]} pixels but the picture "
+            f"{image_path} is "
             f"{image.shape[1]} × {image.shape[0]}; they must be of one size"
         )
     integers = full > 1

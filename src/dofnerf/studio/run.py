@@ -1,8 +1,8 @@
 """From photos to everything in one command: `dofnerf run`.
 
 capture → train → report → a page to refocus in, and the viewer to go on with. Each step is a verb of its own whose
-folder says how far it is, so that this can be stopped anywhere and called again. The scene is read once, and the trained
-run passed on as it is.
+folder says how far it is, so that this can be stopped anywhere and called again. The scene is read once, and the
+trained run passed on as it is.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def _run(config: RunConfig, out: Path) -> Run:
         training = training.changed({"lens": {"share_aperture": "exif"}})
     done = train(scene, training, out=out / RUN, resume=True, keep=KeepConfig(), quiet=False)
     print(
-        f"trained  {out / RUN} in {done.learner.progress.seconds:.0f} s; every photo's lens is in {out / RUN / 'lens.csv'}"
+        f"trained  {out / RUN} in {done.learner.progress.seconds:.0f} s; every photo's lens is in "
+        f"{out / RUN / 'lens.csv'}"
     )
     plan.done("train", scene)
     _say(3, "report")

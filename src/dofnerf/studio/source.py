@@ -52,6 +52,12 @@ class Source:
         return self.path if self.path.is_dir() else self.path.parent
 
     @property
+    def upward(self) -> np.ndarray:
+        """Which way is up, (3,): the mean of the photos' cameras, or as the file says."""
+        ups = [view.camera.camera_to_world[:, 1] for view in self.views]
+        return np.mean(ups, axis=0) if ups else np.array(self.up)
+
+    @property
     def cut(self) -> Curve | None:
         """The light in which layers are cut out of the sharp picture, where that is how blur is made."""
         return self.light if self.flat else None

@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 import tyro
@@ -37,6 +37,20 @@ class ViewConfig:
       dofnerf view runs/mine --scene moved-scene   its photos are elsewhere now
       dofnerf view garden.ply --up 0,0,1 --port 9000
     """
+
+    EVERYDAY: ClassVar = (
+        "demo",
+        "scene",
+        "view",
+        "aperture",
+        "stops",
+        "focus",
+        "blades",
+        "size",
+        "free",
+        "host",
+        "port",
+    )
 
     source: Annotated[
         tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="SOURCE", help_behavior_hint="(optional)")

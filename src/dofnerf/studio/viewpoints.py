@@ -38,7 +38,8 @@ def viewpoints(flags: ViewpointFlags, source: Source, as_shot: bool = False) -> 
     for view in chosen:
         if max(view.camera.width, view.camera.height) > LARGEST_SIDE:
             raise ValueError(
-                f"view {view.name} has {view.camera.width} × {view.camera.height} pixels, more than {LARGEST_SIDE} along a "
+                f"view {view.name} has {view.camera.width} × {view.camera.height} pixels, more than {LARGEST_SIDE} "
+                f"along a "
                 "side; give a smaller --width"
             )
     return chosen
@@ -100,13 +101,12 @@ def _place(flags: ViewpointFlags, source: Source) -> Viewpoint:
     first = source.views[0].camera if source.views else None
     if first is not None:
         size, fov = (first.width, first.height), math.degrees(2 * math.atan(0.5 * first.width / first.fx))
-        up = np.mean([view.camera.camera_to_world[:, 1] for view in source.views], axis=0)
     else:
-        size, fov, up = source.size or SIZE, FOV, np.array(source.up)
+        size, fov = source.size or SIZE, FOV
     width = flags.width or (round(size[0] * flags.height / size[1]) if flags.height else size[0])
     height = flags.height or max(1, round(size[1] * width / size[0]))
     fov = flags.fov or fov
-    up = up if flags.up is None else np.array(vector("--up", flags.up))
+    up = source.upward if flags.up is None else np.array(vector("--up", flags.up))
     focal = 0.5 * width / math.tan(math.radians(fov) / 2)
     eye = None if flags.eye is None else np.array(vector("--eye", flags.eye))
     target = None if flags.look_at is None else np.array(vector("--look-at", flags.look_at))
@@ -135,7 +135,8 @@ def _number(text: str, known: list[Viewpoint], names: list[str]) -> int:
         return int(text)
     some = ", ".join(view.name for view in known[:3])
     raise ValueError(
-        f"--view {text}: there is no such view; there are {len(known)}, numbered from 0: {some}{' …' * (len(known) > 3)}"
+        f"--view {text}: there is no such view; there are {len(known)}, numbered from 0: "
+        f"{some}{' …' * (len(known) > 3)}"
     )
 
 

@@ -1,4 +1,5 @@
-"""What the walk-around page is told of a source: cameras and lenses of the photos, where it opens, how far it reaches."""
+"""What the walk-around page is told of a source: cameras and lenses of the photos, where it opens, how far it
+reaches."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ VIEWS = 12  # as many
 def walk_of(
     source: Source, home: Viewpoint, flags: LensFlags, title: str, free: bool = False
 ) -> tuple[Walk, np.ndarray]:
-    """(what the page is told, its poster (H, W, 3) uint8). It opens at `home`, behind the lens that the flags ask for or
-    one like those of the photos. Refuses a view that shows nothing."""
+    """(what the page is told, its poster (H, W, 3) uint8). It opens at `home`, behind the lens that the flags ask for
+    or one like those of the photos. Refuses a view that shows nothing."""
     from dofnerf.models.base import PLAIN
 
     camera = resized(home.camera, POSTER)
@@ -44,22 +45,18 @@ def walk_of(
     automatic, _ = automatic_aperture(picture, [disparity])
     automatic *= home.camera.fx / camera.fx
     given = flags.opening(home.camera.width, home.camera, source.optics)
-    aperture = (
-        given[0]
-        if given
-        else (home.lens.aperture if home.lens is not None else usual(photos, home.camera) or automatic)
-    )
+    own = home.lens.aperture if home.lens is not None else usual(photos, home.camera) or automatic
+    aperture = given[0] if given else own
     lens = Lens(float(aperture), inverse(disparity), flags.aperture_shape())
     blur = replace(PLAIN, layers=1 if source.flat else LAYERS, light=source.light)
     small = lens.scaled(camera.fx, home.camera.fx)
     shown = source.model.view(camera, small, blur).image if aperture > 0 else source.model.view(camera).image
-    ups = [view.camera.camera_to_world[:, 1] for view in source.views]
-    up = tuple(np.mean(ups, axis=0).tolist()) if ups else tuple(source.up)
     scale = flags.scale(source.optics)
-    focal_mm = flags.focal_length or home.camera.fx / home.camera.width * flags.sensor(source.optics)
+    focal_mm = flags.focal_mm(home.camera, source.optics)
     walk = Walk(
-        title, photos, home.camera, lens, depth_range(source, [home.camera, *(view.camera for view in photos)], picture),
-        automatic, up, None if scale is None else scale.metres, focal_mm, free,
+        title, photos, home.camera, lens, depth_range(source, [home.camera, *(view.camera for view in photos)],
+        picture),
+        automatic, tuple(source.upward.tolist()), None if scale is None else scale.metres, focal_mm, free,
     )  # fmt: skip
     return walk, to_bytes(shown.clamp(0, 1).cpu().numpy())
 

@@ -1,15 +1,16 @@
 """Checkpoints: one safetensors file with the tensors of a learner, and with JSON beside them that says what they are.
 
 Numbers and words only, so loading runs no code. The file is replaced as a whole or not at all. Names and shapes are
-compared with what the config would make before anything large is made. Checksums of every tensor and of the words tell a
-damaged file; numbers that nothing could be rendered with are refused in any case.
+compared with what the config would make before anything large is made. Checksums of every tensor and of the words tell
+a damaged file; numbers that nothing could be rendered with are refused in any case.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +89,9 @@ def unpack(packed: bytes, device: torch.device | str = "cpu", label: str = "chec
 
 def config_from(plain: dict[str, Any]) -> TrainConfig:
     """A TrainConfig of `to_plain`'s words, or of those that 0.1.0 wrote."""
-    if isinstance(plain, dict) and "field_config" in plain:
-        plain = _new_config(plain)
     if not isinstance(plain, dict) or not isinstance(plain.get("field"), str):
         raise ValueError(f"config: expected named values with a field, found {plain!r:.40}")
+    plain = _with_new_names(_new_config(plain) if "field_config" in plain else plain)
     rest = {name: value for name, value in plain.items() if name not in ("quantities", "losses")}
     made = from_plain(TrainConfig, rest, like=preset("fast", plain["field"]))
     parts: dict[str, Any] = {}
@@ -103,9 +103,27 @@ def config_from(plain: dict[str, Any]) -> TrainConfig:
     return replace(made, **parts)
 
 
-# What 0.1.0 called otherwise: tensors, and the settings of runs. `_new_config` is the only place that knows.
+# What earlier versions called otherwise: tensors, and the settings of runs, by the part that has them.
 _NEW_TENSORS = {"model.blamed": "memory.error", "model.seen": "memory.coverage", "model.order": "memory.order"}
-_NEW_NAMES = {"lens_ray_steps": "sub_aperture_steps", "lens_points": "sub_apertures", "edges": "gradient_prior"}
+_OF_SPLATS = {
+    "lens_ray_steps": "sub_aperture_steps", "lens_points": "sub_apertures", "edges": "gradient_prior",
+    "detail": "gradient_loss",
+}  # fmt: skip
+_OF_LENS, _OF_CONSISTENCY = {"vote": "common_aperture"}, {"together": "aperture_consistency"}
+_OF_SAMPLING = {"coarse", "fine", "samples", "steps", "grid"}  # one dataclass had all of them
+
+
+def _with_new_names(plain: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a run of an earlier version by the names that they have now."""
+    plain = copy.deepcopy(plain)
+    own, splats = plain.get("method", {}), plain["field"] == "splat"
+    parts = [own, plain.get("quantities", {}).get("lens", {}), plain.get("losses", {}).get("aperture_consistency", {})]
+    for part, names in zip(parts, (_OF_SPLATS if splats else {}, _OF_LENS, _OF_CONSISTENCY), strict=True):
+        part.update({new: part.pop(old) for old, new in names.items() if old in part})
+    if not splats and isinstance(own.get("sampling"), dict):
+        kept = {one.name for one in fields(preset("fast", plain["field"]).method.sampling)}
+        own["sampling"] = {key: one for key, one in own["sampling"].items() if key in kept or key not in _OF_SAMPLING}
+    return plain
 
 
 def _new_config(old: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +136,6 @@ def _new_config(old: dict[str, Any]) -> dict[str, Any]:
     if old["field"] == "splat":
         kept = {"pinhole_steps", "lens_steps", "lens_ray_steps", "lens_points", "sharp_first", "decay"}
         own = {name: value for name, value in (steps | moved | rates).items() if name in kept} | old["field_config"]
-        own = {_NEW_NAMES.get(name, name): value for name, value in own.items()}
     else:
         moved.pop("sharp_first", None)
         own = steps | moved | rates | {"sampling": old.get("sampling", {}), "field": old["field_config"]}

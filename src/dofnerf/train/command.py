@@ -51,8 +51,8 @@ class TrainCommand:
     FLAGS: ClassVar[tuple[Any, ...]] = (tyro.conf.DisallowNone,)
 
     scene: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SCENE")]
-    """The scene: a folder (LLFF, COLMAP, transforms.json, triplets, light field), its transforms.json, or demo, which is
-    in the package."""
+    """The scene: a folder (LLFF, COLMAP, transforms.json, triplets, light field), its transforms.json, or demo, which
+    is in the package."""
     out: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(default: NAME-run in the current folder)")] = None
     """The run's folder: config, checkpoint, table of photos, previews, log."""
     preset: PresetName = "fast"

@@ -21,7 +21,8 @@ PresetName = Literal["fast", "best", "paper", "pinhole", "sharp-oracle"]
 
 @dataclass(frozen=True)
 class TrainConfig(RunConfig):
-    """All settings of a run: those of the method (`method`), of what photos learn, and of additional losses, by name."""
+    """All settings of a run: those of the method (`method`), of what photos learn, and of additional losses, by
+    name."""
 
     quantities: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     losses: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""A run's folder, which explains itself: config, checkpoint, table of photos, previews, log, and curves if asked for."""
+"""A run's folder, which explains itself: config, checkpoint, table of photos, previews, log, and curves if asked
+for."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dofnerf.files import atomic, write_image, write_json
-from dofnerf.files.outputs import append
+from dofnerf.files import write_image, write_json
+from dofnerf.files.extras import how_to_install
+from dofnerf.files.outputs import append, write_text
 from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import Outcome
 from dofnerf.models.data import TrainingData
@@ -27,9 +29,9 @@ CONFIG, CAMERAS, LENS, LOG, PREVIEWS, CURVES = (
 )  # fmt: skip
 README = """A run of dofnerf.
 config.json             every setting, what is known about the scene, and where it was
-checkpoint.safetensors  field, lens and optimizer; dofnerf.Run.load(this folder) reads it, `dofnerf train --resume` goes on
+checkpoint.safetensors  model, lens and optimizer; dofnerf.Run.load(this folder) reads it, `dofnerf train --resume` resumes
 cameras.json            where each photo was taken, and which were held out; `dofnerf render` shows their views
-lens.csv                what was learned for each photo: aperture in pixels x scene units (K = 2 x aperture is the paper's),
+lens.csv                what was learned for each photo: aperture in pixels x scene units (the paper's K is twice as much),
                         focus_depth in scene units; blur radius in pixels = aperture x |1/focus_depth - 1/depth|
 previews/               photo | rendered as shot, through the photo's lens | sharp | disparity
 log.txt                 step, stage, seconds, PSNR of the batch, rays a second, the range of the lenses
@@ -70,8 +72,7 @@ class Recorder(NullRecorder):
         """Write what is known before the first step."""
         if self.folder is None:
             return
-        with atomic(self.folder / "README.txt") as temporary:
-            temporary.write_text(README, encoding="utf-8")
+        write_text(self.folder / "README.txt", README)
         known = {"config": to_plain(learner.config), "setting": to_plain(learner.setting)}
         if scene.origin is not None:
             known["scene"] = to_plain(scene.origin)
@@ -164,5 +165,5 @@ def writer_class() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise ValueError("--tensorboard needs the package tensorboard: pip install tensorboard") from None
+        raise ValueError(f"--tensorboard: {how_to_install('tensorboard')}") from None
     return SummaryWriter

@@ -2,20 +2,22 @@
 
 The render and its disparity, at a small size, are put through lenses on a grid of (aperture, focus disparity) and
 compared with the photo; then on finer grids around the best. Photos that share an aperture are searched together: their
-errors are added, each at its own best focus. The present lens is on every grid, so a search never makes the error larger.
+errors are added, each at its own best focus. The present lens is on every grid, so a search never makes the error
+larger.
 
 The error is the mean absolute difference. Squares would weigh the worst pixels most, lamps and rims, where a blurred
 picture is least reliable: they ask for apertures a sixth too small even where the sharp render is perfect.
 
-**A lens must pay.** While a scene is still learned, a little blur can bring its render nearer to a photo that is sharp
-from front to back: by at most half a per cent of the difference in our measurements, where true blur of a few pixels
-gave 5 and more. A photo of which no lens takes away `_WORTH` gets the smallest aperture, and the next search looks over
-the whole range again.
+**A lens must be worth it.** While a scene is still learned, a little blur can bring its render nearer to a photo that
+is sharp from front to back: by at most half a per cent of the difference in our measurements, where true blur of a few
+pixels gave 5 and more. A photo of which no lens takes away `_WORTH` gets the smallest aperture, and the next search
+looks over the whole range again.
 
 **In doubt, one aperture for all.** A single photo says little early on: a wider lens focused elsewhere looks almost the
-same, and a photo focused far, whose near things are plain, looks as if it had no lens. So all photos vote for one
-aperture, and each takes it unless its own result, a lens or none, is nearer to it by more than `_OWN`. Where photos
-without a lens are not a few, only those vote that have one, and the others need only `_WORTH` to refuse it.
+same, and a photo focused far, whose near things are plain, looks as if it had no lens. So one common aperture is
+fitted to all photos, and each takes it unless its own result, a lens or none, leaves an error smaller by more than
+`_OWN`. Where photos without a lens are not a few, it is fitted only to those that have one, and the others need only
+`_WORTH` to refuse it.
 """
 
 from __future__ import annotations
@@ -42,8 +44,9 @@ _WORTH = 0.02  # of the difference to a photo: what a lens must take away
 _OWN = 0.05  # of the difference that the aperture of all leaves: what one of its own must take away
 _RISES = 1.1  # times the least difference yet: apertures that are wider still are not tried
 _MOST = 0.75  # of the photos: if so many have a lens, the others will have one, too
+_IN_FOCUS = 1.2  # pixels of blur radius, in the photo: there one ray a pixel, without a lens, does instead of many
 _LARGEST = 0.98  # of the largest aperture: beyond, the logit has no slope left
-_SMALL = 128  # pixels across that the search wants, of smaller photos more than half: with less, focus and aperture look alike
+_SMALL = 128  # pixels across, at the least where the photos have them: with less, focus and aperture look alike
 FINER = 2  # how much finer than the search looks a view is drawn for it: one ray a pixel has jagged edges
 
 
@@ -90,6 +93,18 @@ def shrunk(picture: Tensor, width: int, height: int) -> Tensor:
     return small[0].permute(1, 2, 0)
 
 
+@torch.no_grad()
+def in_focus_mask(view: SmallView, lens: LearnedLens, photo: int) -> Tensor:
+    """(h, w) uint8: 1 where the photo is in focus and the disc of no blurred neighbour reaches."""
+    radius = (lens.aperture[photo] * view.scale * (lens.focus_disparity[photo] - view.disparity)).abs()
+    blurred = radius > _IN_FOCUS * view.scale
+    reached = blurred
+    for far in range(1, int(radius.max()) + 1):
+        sends = (blurred & (radius >= far)).to(radius)[None, None]
+        reached = reached | (torch.nn.functional.max_pool2d(sends, 2 * far + 1, stride=1, padding=far)[0, 0] > 0)
+    return (~reached).to(torch.uint8)
+
+
 @dataclass(frozen=True)
 class _Found:
     """One aperture for some photos, the focus disparity of each by its number, and the sum of their errors."""
@@ -100,8 +115,8 @@ class _Found:
 
 
 class LensSearch:
-    """The search for the lens of some photos. `config` says what is learned, and whether photos vote; `develop` is how
-    photos show what is rendered (see `models.base.Quantities`)."""
+    """The search for the lens of some photos. `config` says what is learned, and whether one aperture is
+    preferred; `develop` is how photos show what is rendered (see `models.base.Quantities`)."""
 
     def __init__(
         self,
@@ -119,27 +134,28 @@ class LensSearch:
     def run(self, everywhere: bool = True, unresolved_only: bool = False) -> None:
         """Set the lens to the best found; what is not learned stays as it is.
 
-        Without `everywhere` the search keeps to the neighbourhood of the present lens, unless that blurs nothing.
-        With `unresolved_only`, only photos whose lens blurs nothing are searched; the others' apertures are their vote.
+        Without `everywhere` the search keeps to the neighbourhood of the present lens, unless that blurs nothing. With
+        `unresolved_only`, only photos whose lens blurs nothing are searched; the common aperture is then the median of
+        the others'.
         """
         learn, groups = self.config.learn_aperture, self.lens.groups.tolist()
         blurs = (self.lens.largest_radius >= BLURS).tolist()
         sharing = [[i for i, g in enumerate(groups) if g == group] for group in sorted(set(groups))]
-        votes = self.config.vote and learn and len(sharing) == len(groups)
+        shared = self.config.common_aperture and learn and len(sharing) == len(groups)
         known = sorted(self.apertures[i] for i in range(len(groups)) if unresolved_only and blurs[i])
         sharing = [members for members in sharing if not (unresolved_only and any(blurs[i] for i in members))]
         own = [self._best(one, everywhere or (learn and not any(blurs[i] for i in one))) for one in sharing]
-        paying = [one for one in own if one.error <= (1 - _WORTH) * self._without(list(one.focuses))]
-        most = len(paying) + len(known) >= _MOST * len(groups)
-        voted = known[len(known) // 2] if votes and len(known) > 1 else None
-        if votes and not known and len(paying) > 1:
-            voted = self._best([i for one in (own if most else paying) for i in one.focuses], True).aperture
+        worth = [one for one in own if one.error <= (1 - _WORTH) * self._without(list(one.focuses))]
+        most = len(worth) + len(known) >= _MOST * len(groups)
+        common = known[len(known) // 2] if shared and len(known) > 1 else None
+        if shared and not known and len(worth) > 1:
+            common = self._best([i for one in (own if most else worth) for i in one.focuses], True).aperture
         for found in own:
-            chosen = found if not learn or found in paying else self._closed(found)
-            if voted is not None:
-                others = self._best(list(found.focuses), True, voted)
-                margin = _OWN if most or found in paying else _WORTH
-                chosen = chosen if chosen.error < (1 - margin) * others.error else others
+            chosen = found if not learn or found in worth else self._closed(found)
+            if common is not None:
+                with_common = self._best(list(found.focuses), True, common)
+                margin = _OWN if most or found in worth else _WORTH
+                chosen = chosen if chosen.error < (1 - margin) * with_common.error else with_common
             for i, focus in chosen.focuses.items():
                 self.apertures[i], self.focuses[i] = chosen.aperture, focus
         self._set()
@@ -147,10 +163,8 @@ class LensSearch:
     def _best(self, members: list[int], everywhere: bool, aperture: float | None = None) -> _Found:
         """The best aperture for these photos, unless it is given, and the best focus of each."""
         bounds, config = self.bounds, self.config
-        now, places = (
-            self.apertures[members[0]] if aperture is None else aperture,
-            {i: self.focuses[i] for i in members},
-        )
+        now = self.apertures[members[0]] if aperture is None else aperture
+        places = {i: self.focuses[i] for i in members}
         ratio, width = bounds.ratio, bounds.width
         for turn in range(0 if everywhere else 1, _ROUNDS):
             search = config.learn_aperture and aperture is None
@@ -171,7 +185,7 @@ class LensSearch:
         return sum(self.errors.of(i, 0.0, 0.0) for i in members)
 
     def _closed(self, found: _Found) -> _Found:
-        """The smallest aperture instead of one that does not pay, focused in the middle."""
+        """The smallest aperture instead of one that is not worth it, focused in the middle."""
         bounds, members = self.bounds, list(found.focuses)
         middle = (bounds.low + bounds.high) / 2
         places = {i: middle if self.config.learn_focus else self.focuses[i] for i in members}

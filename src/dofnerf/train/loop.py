@@ -22,9 +22,8 @@ from dofnerf.models.base import BLURS
 from dofnerf.models.data import TrainingData
 from dofnerf.models.workers import ALONE, Workers
 from dofnerf.train import checkpoint
-from dofnerf.train.in_focus import in_focus_mask
 from dofnerf.train.learner import Learner, Progress
-from dofnerf.train.lens_search import LensSearch, small_views
+from dofnerf.train.lens_search import LensSearch, in_focus_mask, small_views
 
 _WRITING = 20.0  # seconds that a checkpoint, or the step of another process, may take after Ctrl-C
 
@@ -155,7 +154,8 @@ def _recover(learner: Learner, recorder: NullRecorder, reason: str, workers: Wor
     if at.recoveries:
         flags = method(learner.config.field).rate_flags
         raise Diverged(
-            f"training broke down again at step {at.step} ({reason}); the last good checkpoint stays. Try a lower {flags}"
+            f"training broke down again at step {at.step} ({reason}); the last good checkpoint stays. Try a lower "
+            f"{flags}"
         )
     good = checkpoint.unpack(workers.tell(recorder.last()), learner.device)
     good.progress = Progress(good.progress.step, good.progress.seconds, good.progress.rate_scale / 2, 1)

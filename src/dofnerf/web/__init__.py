@@ -1,4 +1,5 @@
-"""The browser's side: pages that are one HTML file, with everything they need inside. Nothing is fetched: they work offline.
+"""The browser's side: pages that are one HTML file, with everything they need inside. Nothing is fetched: they work
+offline.
 
 `page.html`, `page.css`, `page.js` and `lens.glsl` are a picture that anybody can refocus: the layers of a view, and a
 lens drawn by WebGL. Other pages use the same parts: `fill` puts text into a template, `picture_data` a picture, and
@@ -8,6 +9,7 @@ lens drawn by WebGL. Other pages use the same parts: `fill` puts text into a tem
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import io
 import json
@@ -21,9 +23,9 @@ import numpy as np
 from PIL import Image
 
 from dofnerf.camera import Camera
-from dofnerf.files import atomic
+from dofnerf.files.outputs import write_text
 from dofnerf.files.pictures import to_bytes
-from dofnerf.optics import Blades, Disc, Layers, Lens, to_display, to_linear
+from dofnerf.optics import Blades, Disc, Layers, Lens, Shape, to_display, to_linear
 
 HERE = Path(__file__).parent
 BRIGHTEST = 4.0  # linear light that a page can show in a blurred lamp
@@ -55,9 +57,10 @@ class LensPage:
     """A view that can be refocused: its `layers`, the farthest first, filled where they are empty; the `camera`; the
     `lens` that it opens with.
 
-    `depths` are the disparities (far, near) that the focus slider reaches, `widest` the largest aperture that it offers,
-    `fstop` the f-number of aperture 1, where the scale is known, `photo_aperture` that of the photos' lens, where that is:
-    the page shows f-numbers, else stops relative to it. Blur adds up light of the sRGB curve, which graphics cards know."""
+    `depths` are the disparities (far, near) that the focus slider reaches, `widest` the largest aperture that it
+    offers, `fstop` the f-number of aperture 1, where the scale is known, `photo_aperture` that of the photos' lens,
+    where that is: the page shows f-numbers, else stops relative to it. Blur adds up light of the sRGB curve, which
+    graphics cards know."""
 
     title: str
     layers: Layers
@@ -71,15 +74,14 @@ class LensPage:
     def write(self, path: Path) -> None:
         """Write the page, with pictures of the best quality with which it is small enough."""
         room = max(ROOM * self.camera.width * self.camera.height, LEAST_ROOM)
-        style, script, template = (_read(f"page.{kind}") for kind in ("css", "js", "html"))
+        style, script, template = (read_part(f"page.{kind}") for kind in ("css", "js", "html"))
         words = ""
         for quality in QUALITIES:
-            scene = script_data(self.scene(quality) | {"shader": _read("lens.glsl")})
+            scene = script_data(self.scene(quality) | {"shader": read_part("lens.glsl")})
             words = fill(template, title=html.escape(self.title), style=style, scene=scene, script=script)
             if len(words) < room:
                 break
-        with atomic(path) as temporary:
-            temporary.write_text(words, encoding="utf-8")
+        write_text(path, words)
 
     def scene(self, quality: int) -> dict[str, Any]:
         """All that the script is told, as JSON holds it; `quality` is that of WebP, for the colours."""
@@ -93,24 +95,30 @@ class LensPage:
         return {
             "width": camera.width, "height": camera.height, "far": far, "near": near, "gain": gain,
             "aperture": aperture, "widest": max(self.widest, aperture), "focus": min(max(focus, lowest), highest),
-            "fstop": self.fstop, "photoAperture": self.photo_aperture, **self._shape(),
+            "fstop": self.fstop, "photoAperture": self.photo_aperture, **shape_facts(self.lens.shape, DIRECTIONS),
             "layers": [_layer(shown[i], alpha[i], depths[i].numpy(), quality) for i in range(len(shown))],
         }  # fmt: skip
 
-    def _shape(self) -> dict[str, Any]:
-        """`blades`: 0 for a disc, 3 and more for a polygon, -1 for another shape, given as a table of its rim."""
-        shape = self.lens.shape
-        told: dict[str, Any] = {"blades": 0, "rotation": round(math.degrees(shape.rotation), 9) % 360}
-        if isinstance(shape, Blades):
-            told["blades"] = shape.count
-        elif not isinstance(shape, Disc):
-            rim = replace(shape, rotation=0.0).table(DIRECTIONS)
-            told |= {"blades": -1, "shape": shape.name, "rim": [round(reach, 6) for reach in rim]}
-        return told
+
+def shape_facts(shape: Shape, directions: int) -> dict[str, Any]:
+    """`blades`: 0 for a disc, 3 and more for a polygon, -1 for another shape, given as a table of its rim."""
+    told: dict[str, Any] = {"blades": 0, "rotation": round(math.degrees(shape.rotation), 9) % 360}
+    if isinstance(shape, Blades):
+        told["blades"] = shape.count
+    elif not isinstance(shape, Disc):
+        rim = replace(shape, rotation=0.0).table(directions)
+        told |= {"blades": -1, "shape": shape.name.capitalize(), "rim": [round(reach, 6) for reach in rim]}
+    return told
 
 
-def _read(name: str) -> str:
+def read_part(name: str) -> str:
+    """A file of this folder."""
     return (HERE / name).read_text(encoding="utf-8")
+
+
+def source_hash(text: str) -> str:
+    """How a page's content security policy names a script or a style that stands in the page."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
 def _layer(shown: np.ndarray, alpha: np.ndarray, disparity: np.ndarray, quality: int) -> dict[str, Any]:

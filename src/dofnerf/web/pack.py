@@ -2,8 +2,8 @@
 
 Layout: length of the header (4 bytes, little endian), the header as JSON, and a zlib stream of the arrays in the order
 of the header. Each column of an array is stored as `bytes` planes, the lowest bytes of all Gaussians first. A stored
-whole number k means low + step · k, put through `curve` (exp, sinh, or none). Colours are stored as (green, red − green,
-blue − green), whose differences are small.
+whole number k means low + step · k, put through `curve` (exp, sinh, or none). Colours are stored as (green, red −
+green, blue − green), whose differences are small.
 
 The steps are as coarse as the eye and the photos allow: on the scene in the package the picture of the stored Gaussians
 is within 50 dB of that of the original ones, which costs less than 0.1 dB against photos (tests/web/test_pack.py).

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from dofnerf.files import atomic
-from dofnerf.web import HERE, fill
+from dofnerf.files.outputs import write_text
+from dofnerf.web import fill, read_part, source_hash
 
 
 @dataclass(frozen=True)
@@ -28,8 +26,7 @@ class StartPage:
     made: Sequence[str]
 
     def write(self, path: Path) -> None:
-        style = (HERE / "start.css").read_text(encoding="utf-8")
-        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+        style = read_part("start.css")
         scene = ""
         if self.scene is not None:
             scene = (
@@ -37,14 +34,13 @@ class StartPage:
             )
         links = "".join(f'<a href="{quote(file)}">{html.escape(words)}</a>' for words, file in self.links)
         words = fill(
-            (HERE / "start.html").read_text(encoding="utf-8"),
-            policy=f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; frame-src 'self' file:",
+            read_part("start.html"),
+            policy=f"default-src 'none'; img-src data:; style-src '{source_hash(style)}'; frame-src 'self' file:",
             title=html.escape(self.title), style=style, scene=scene, links=links,
             about=html.escape(self.about), lenses=_table(self.lenses),
             commands=html.escape("\n".join(self.commands)), made=html.escape("\n".join(self.made)),
         )  # fmt: skip
-        with atomic(path) as temporary:
-            temporary.write_text(words, encoding="utf-8")
+        write_text(path, words)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

@@ -7,26 +7,23 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import html
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files.ply import Splats
-from dofnerf.optics import Blades, Disc, Lens
+from dofnerf.optics import Lens
 from dofnerf.optics.light import Curve, curve_pieces
 from dofnerf.scenes import Viewpoint
-from dofnerf.web import fill, picture_data, script_data
+from dofnerf.web import fill, picture_data, read_part, script_data, shape_facts, source_hash
 from dofnerf.web.pack import Packed, pack
 
-FOLDER = Path(__file__).parent / "walk"
 SENSOR = 36.0  # millimetres: full frame
 NARROWEST, WIDEST = -6.0, 3.0  # stops that the dial offers around the lens that was found
 DIRECTIONS = 256  # in which the page knows the rim of a shape that has no formula there
@@ -67,19 +64,8 @@ class Walk:
             "range": [far, max(near, far + 1e-9)], "found": bool(found), "opening": usual,
             "openings": [min([low, *found]), max([high, start, *found])],
             "start": {"opening": start, "focus": float(self.lens.focus_disparity)},
-            "unit": self.unit, "mm": focal_mm / _focal(self.home), **self._shape(),
+            "unit": self.unit, "mm": focal_mm / _focal(self.home), **shape_facts(self.lens.shape, DIRECTIONS),
         }  # fmt: skip
-
-    def _shape(self) -> dict[str, Any]:
-        """`blades`: 0 for a disc, 3 and more for a polygon, -1 for another shape, given as a table of its rim."""
-        shape = self.lens.shape
-        told: dict[str, Any] = {"blades": 0, "rotation": round(math.degrees(shape.rotation), 9) % 360}
-        if isinstance(shape, Blades):
-            told["blades"] = shape.count
-        elif not isinstance(shape, Disc):
-            rim = replace(shape, rotation=0.0).table(DIRECTIONS)
-            told |= {"blades": -1, "shape": shape.name.capitalize(), "rim": [round(reach, 6) for reach in rim]}
-        return told
 
 
 def opening(aperture: float, camera: Camera) -> float:
@@ -101,14 +87,15 @@ def packed_scene(
 def page(facts: dict[str, Any], poster: np.ndarray, scene: bytes | None) -> str:
     """The whole page; without a `scene` it is fetched from the server that the page came from. `poster` (H, W, 3)
     uint8 is shown until it is there."""
-    script, style = bundle("app"), (FOLDER / "walk.css").read_text(encoding="utf-8")
+    script, style = bundle("app"), read_part("walk/walk.css")
     policy = [
-        "default-src 'none'", "img-src data: blob:" + " 'self'" * (scene is None), f"script-src '{_hash(script)}'",
-        f"style-src '{_hash(style)}'", "worker-src blob:", "base-uri 'none'", "form-action 'none'",
+        "default-src 'none'", "img-src data: blob:" + " 'self'" * (scene is None),
+        f"script-src '{source_hash(script)}'",
+        f"style-src '{source_hash(style)}'", "worker-src blob:", "base-uri 'none'", "form-action 'none'",
         *(["connect-src 'self'"] if scene is None else []),
     ]  # fmt: skip
     return fill(
-        (FOLDER / "walk.html").read_text(encoding="utf-8"),
+        read_part("walk/walk.html"),
         policy="; ".join(policy),
         title=html.escape(facts["title"]),
         style=style,
@@ -134,7 +121,7 @@ def bundle(name: str) -> str:
 
 
 def _source(module: str) -> str:
-    return (FOLDER / f"{module}.js").read_text(encoding="utf-8")
+    return read_part(f"walk/{module}.js")
 
 
 def _wrapped(module: str) -> str:
@@ -143,10 +130,6 @@ def _wrapped(module: str) -> str:
     body = _IMPORT.sub(lambda found: f"const {{{found[1]}}} = ${found[2]};\n", text)
     body = re.sub(r"^export ", "", body, flags=re.M)
     return f"const ${module} = (() => {{\n{body}\nreturn {{ {names} }};\n}})();\n"
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
 def _focal(camera: Camera) -> float:

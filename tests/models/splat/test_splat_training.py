@@ -74,7 +74,13 @@ def test_a_photo_that_may_be_cut_off_says_only_this_bright_or_brighter():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"gradient_prior": -1.0}, {"gradient_prior": float("nan")}, {"detail": -1.0}, {"degree": 3}, {"splats": -1}],
+    [
+        {"gradient_prior": -1.0},
+        {"gradient_prior": float("nan")},
+        {"gradient_loss": -1.0},
+        {"degree": 3},
+        {"splats": -1},
+    ],
 )
 def test_settings_that_cannot_be_are_refused(wrong):
     with pytest.raises(ValueError, match="0 or more"):

@@ -217,8 +217,10 @@ def test_fewer_points_keep_the_spread(scene):
 def test_who_compiles_and_who_finds_it_compiled_get_the_same(tmp_path):
     """Kernels are compiled in one process and read from its cache in the next: the same numbers, to the last bit."""
     program = (
-        "import hashlib; from dofnerf import scenes; from dofnerf.models.splat.start.sweep import sparse_anchors, sweep;"
-        "from dofnerf.models.splat.start.views import prepare; scene = scenes.demo(width=40); views = prepare(scene, 2, 8);"
+        "import hashlib; from dofnerf import scenes; from dofnerf.models.splat.start.sweep import sparse_anchors, "
+        "sweep;"
+        "from dofnerf.models.splat.start.views import prepare; scene = scenes.demo(width=40); views = prepare(scene, "
+        "2, 8);"
         "print(hashlib.sha256(sweep(views, sparse_anchors(scene, views)).tobytes()).hexdigest())"
     )
     told = [

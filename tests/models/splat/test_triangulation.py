@@ -86,7 +86,7 @@ def test_without_pycolmap_the_sweep_goes_on(world, monkeypatch):
     start = starting_points(world, 150)
     assert (
         start.way == "sweep"
-        and "none triangulated: pycolmap is not installed: pip install 'dofnerf[capture]'" in start.how
+        and "none triangulated: pycolmap is not installed: install the extra 'capture'" in start.how
     )
 
 

@@ -12,8 +12,7 @@ from dofnerf.models.volume import Concentrated, Shaded
 from dofnerf.models.volume.rays import choose_space
 from dofnerf.models.volume.steps import VolumeSteps
 from dofnerf.optics import LearnedLens
-from dofnerf.train.in_focus import in_focus_mask
-from dofnerf.train.lens_search import SmallView
+from dofnerf.train.lens_search import SmallView, in_focus_mask
 
 
 class Truth:

@@ -9,7 +9,7 @@ import torch
 from cameras_around import look_at
 from dofnerf.camera import Camera
 from dofnerf.models import PLAIN, Blur
-from dofnerf.models.volume import SamplingConfig, VolumeModel, concentrate
+from dofnerf.models.volume import CoarseFineConfig, DensityGridConfig, VolumeModel, concentrate
 from dofnerf.models.volume.fields import FieldKind, VolumetricField, kind
 from dofnerf.models.volume.rays import Rays, camera_rays, choose_space, lens_rays, stack_cameras
 from dofnerf.models.volume.weights import average_light
@@ -57,7 +57,7 @@ class TwoPlanes(VolumetricField):
 
 def planes(samples=48):
     made = FieldKind("planes", NoConfig, TwoPlanes, "density-grid")
-    model = VolumeModel(made, NoConfig(), SPACE, SamplingConfig(samples=samples, steps=96, grid=64))
+    model = VolumeModel(made, NoConfig(), SPACE, DensityGridConfig(samples, 96, 64))
     for _ in range(3):
         model.refresh(generator=torch.Generator().manual_seed(0))
     return model
@@ -134,7 +134,7 @@ def test_lens_rays_teach_aperture_and_focus(model):
 def test_position_gradients_through_a_learned_field():
     torch.manual_seed(0)
     config = kind("hash").config(levels=4, log2_size=10, finest=32)
-    model = VolumeModel(kind("hash"), config, SPACE, SamplingConfig(samples=8, steps=16, grid=8))
+    model = VolumeModel(kind("hash"), config, SPACE, DensityGridConfig(8, 16, 8))
     torch.nn.init.normal_(model.fields[0].table)
     aperture = torch.tensor(2.0, requires_grad=True)
     focus = torch.tensor(0.4, requires_grad=True)
@@ -150,7 +150,7 @@ def test_coarse_and_fine_pair():
     torch.manual_seed(0)
     camera = look_at((0, 0, 0), (0, 0, -1))
     config = kind("nerf").config(depth=2, width=8)
-    model = VolumeModel(kind("nerf"), config, SPACE, SamplingConfig(coarse=6, fine=5))
+    model = VolumeModel(kind("nerf"), config, SPACE, CoarseFineConfig(6, 5))
     rays = camera_rays(camera)
     coarse, fine = model.shade(rays, torch.Generator().manual_seed(0))
     assert coarse.density.shape == (10, 12, 6)

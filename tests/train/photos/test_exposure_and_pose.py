@@ -27,7 +27,8 @@ def _setting(**changes) -> Setting:
 def test_pose_gradients_are_those_of_a_moving_camera():
     """Against central differences of the loss over cameras that are really moved."""
     seen_by = turned_camera()
-    # Round Gaussians without view dependence: others also turn with the camera, a smaller effect that `carry` leaves out.
+    # Round Gaussians without view dependence: others also turn with the camera, a smaller effect that `carry` leaves
+    # out.
     some = random_gaussians(seen_by, 60, kinds=1, dtype=torch.float64)
     model = SplatModel(some._replace(log_scales=some.log_scales[:, :1].repeat(1, 3)))
     pose = PhotoPose.make(PoseConfig(), _setting()).double()

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import io
-import json
-import re
 from collections.abc import Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +11,9 @@ import numpy as np
 from PIL import Image
 
 from dofnerf.evaluate.comparison import enlarged
-from dofnerf.files import atomic
-from dofnerf.files.outputs import check_file
+from dofnerf.files.outputs import check_file, write_text
 from dofnerf.files.pictures import to_bytes
+from dofnerf.web import fill, picture_data, read_part, script_data
 
 FILE = "report.html"
 WIDEST, WIDEST_SHEET = 1000, 1800  # pixels of a picture on the page, and of a contact sheet
@@ -34,9 +29,7 @@ def check_page(path: Path) -> None:
 def write_page(path: Path, title: str, body: Sequence[str], about: str) -> None:
     """Write the page; `about` stands in its footer."""
     parts = {"title": escape(title), "body": "\n".join(body), "about": escape(about)}
-    template = resources.files("dofnerf.web").joinpath("report.html").read_text(encoding="utf-8")
-    with atomic(path) as temporary:
-        temporary.write_text(re.sub(r"@(\w+)@", lambda match: parts[match[1]], template), encoding="utf-8")
+    write_text(path, fill(read_part("report.html"), **parts))
     print(f"wrote    {path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
@@ -105,11 +98,11 @@ def details(summary: str, body: str) -> str:
 
 def cameras_in_space(world: dict[str, Any], caption: str) -> str:
     """A canvas that turns; `world` as `run_page.world_of` makes it."""
-    data = json.dumps(world, separators=(",", ":")).replace("<", "\\u003c")
     key = '<span class="key" style="background:var(--{})"></span>{}'
     return (
-        f'<script type="application/json" id="world">{data}</script><figure><canvas class="cameras" data-world="world" '
-        f'tabindex="0" role="img" aria-label="cameras in space"></canvas><figcaption>{escape(caption)}'
+        f'<script type="application/json" id="world">{script_data(world)}</script><figure><canvas class="cameras" '
+        f'data-world="world" tabindex="0" role="img" aria-label="cameras in '
+        f'space"></canvas><figcaption>{escape(caption)}'
         f"{key.format('true', 'trained')}{key.format('accent', 'held out')}</figcaption></figure>"
     )
 
@@ -119,9 +112,7 @@ def picture_uri(image: np.ndarray, widest: int = WIDEST) -> str:
     picture = Image.fromarray(to_bytes(image))
     if picture.width > widest:
         picture = picture.resize((widest, round(picture.height * widest / picture.width)), Image.Resampling.LANCZOS)
-    buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=_QUALITY, subsampling=0)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return picture_data(np.asarray(picture), "JPEG", quality=_QUALITY, subsampling=0)
 
 
 def _at_least(image: np.ndarray) -> np.ndarray:

@@ -117,7 +117,8 @@ def run(config: BenchConfig) -> Results:
     if done.failed:
         key, words = next(iter(done.failed.items()))
         raise ValueError(
-            f"{len(done.failed)} of {len(cells)} cells failed; {key}: {words}; the others are done, run it again for these"
+            f"{len(done.failed)} of {len(cells)} cells failed; {key}: {words}; the others are done, run it again for "
+            f"these"
         )
     return results
 

@@ -1,5 +1,5 @@
-"""The cells of an experiment: what is done stays done, the rest goes to an engine; how long it will take, and how far it
-is.
+"""The cells of an experiment: what is done stays done, the rest goes to an engine; how long it will take, and how far
+it is.
 
 Estimates are seconds per step as measured for docs/results.md, with photos of 252×168 and 2304 rays, times how much
 slower this machine is; once cells of the experiment are done, their times tell that.

@@ -90,7 +90,8 @@ def _why_missing(done: Outcomes) -> list[str]:
 
 
 def draw_crops(choice: Choice, done: Outcomes, draft: Draft, most: float = ERROR_RANGE) -> None:
-    """For each scene and field, a sheet: the variants and the truth, a crop where the first differs most, and errors."""
+    """For each scene and field, a sheet: the variants and the truth, a crop where the first differs most, and
+    errors."""
     for one, field in product(choice.scenes, choice.fields):
         tags = {"scene": one.name, "field": field, "seed": str(choice.seeds[0])}
         mine = [cell for cell in done.cells if tags.items() <= cell.tags.items() and cell.key in done.found]

@@ -74,7 +74,8 @@ def weights_along_rays(run: Run, scene: Scene) -> Findings:
     of all light each bin of weights carries; and the weights along three rays, by depth."""
     if not isinstance(run.model, VolumeModel):
         raise ValueError(
-            f"the field {run.config.field} has no samples along rays; the experiment volume is for hash, nerf and dsnerf"
+            f"the field {run.config.field} has no samples along rays; the experiment volume is for hash, nerf and "
+            f"dsnerf"
         )
     cameras = [scene.camera(i) for i in scene.test]
     generator = torch.Generator().manual_seed(0)

@@ -3,7 +3,8 @@
 Structure-from-motion leaves a disparity m_i at a few hundred pixels p_i of a photo. The map d sought is the one that
 minimises
 
-    Σ_i c_i (d(p_i) − m_i)²  +  Σ_{neighbours p, q} w_pq (d_p − d_q)²,    w_pq = floor + (1 − floor) exp(−|I_p − I_q|² / 2σ²)
+    Σ_i c_i (d(p_i) − m_i)²  +  Σ_{neighbours p, q} w_pq (d_p − d_q)²
+    w_pq = floor + (1 − floor) exp(−|I_p − I_q|² / 2σ²)
 
 so it keeps to the points, is smooth where the photo is, and is free to jump where the colour does. Disparity, not
 depth: blur is linear in it. The points' confidence c_i falls with their reprojection error, and in a second and third

@@ -59,8 +59,8 @@ class Layout:
 def handheld_views(layout: Layout, count: int, size: tuple[int, int], rng: np.random.Generator) -> list[Camera]:
     """`count` cameras of `size` (width, height) around the layout's eye, all looking near its target.
 
-    They stand on a jittered grid, in serpentine order: neighbours in order are neighbours in space, so in an alternating
-    near/far mix every photo's neighbours have the other focus.
+    They stand on a jittered grid, in serpentine order: neighbours in order are neighbours in space, so in an
+    alternating near/far mix every photo's neighbours have the other focus.
     """
     columns = max(round(np.sqrt(1.5 * count)), 1)
     rows = int(np.ceil(count / columns))

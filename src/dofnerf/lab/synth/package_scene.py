@@ -1,8 +1,8 @@
 """Makes the scene and the picture that come with the package: `python -m dofnerf.lab.synth.package_scene OUT`.
 
 OUT/demo_scene becomes `src/dofnerf/scenes/demo_scene`: 24 views of the tabletop as JPEG triplets, with sparse points
-that are triangulated from the blurred training photos: neither sharp photos nor true depth nor held-out views take part,
-so they are what a user's own capture would give. OUT/demo becomes `src/dofnerf/files/demo`: one larger sharp
+that are triangulated from the blurred training photos: neither sharp photos nor true depth nor held-out views take
+part, so they are what a user's own capture would give. OUT/demo becomes `src/dofnerf/files/demo`: one larger sharp
 picture with its depth, for trying the lens without any training. Takes about half an hour on two cores; can be stopped
 and resumed.
 """
@@ -43,11 +43,12 @@ def make_demo_scene(out: Path | str, config: LensSceneConfig = DEMO, progress: b
 
 
 def add_points(transforms: Path | str, hold_every: int = 9, hold_from: int = 4) -> int:
-    """Triangulate sparse points, write them and name the files in `transforms` (a transforms.json); returns their number.
+    """Triangulate sparse points, write them and name the files in `transforms` (a transforms.json); returns their
+    number.
 
     `points.ply` has xyz, rgb, and `error`, the mean reprojection error in pixels; `visible/NAME.npy`, for each training
-    photo, the numbers of the points that it saw and their errors. Views `hold_from`, `hold_from + hold_every`, … are held
-    out and do not contribute.
+    photo, the numbers of the points that it saw and their errors. Views `hold_from`, `hold_from + hold_every`, … are
+    held out and do not contribute.
     """
     transforms = Path(transforms)
     scene = scenes.load(transforms, mix="photo", hold_every=hold_every, hold_first=hold_from)

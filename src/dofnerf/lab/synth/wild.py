@@ -1,9 +1,9 @@
 """`synth wild`: a scene such as people bring: exposure and white balance drift, poses are a little off, no depth range.
 
-A training photo's linear light is multiplied by a gain per channel, exp(exposure · n₀ + white_balance · n_c) with normal
-n, whose mean logarithm over the photos is 0: so the common exposure is that of the held-out views. Its camera turns by
-a rotation vector and moves by an offset, both normal in each axis. Held-out views stay as they are. `wild.json` beside
-transforms.json holds the truth.
+A training photo's linear light is multiplied by a gain per channel, exp(exposure · n₀ + white_balance · n_c) with
+normal n, whose mean logarithm over the photos is 0: so the common exposure is that of the held-out views. Its camera
+turns by a rotation vector and moves by an offset, both normal in each axis. Held-out views stay as they are.
+`wild.json` beside transforms.json holds the truth.
 """
 
 from __future__ import annotations

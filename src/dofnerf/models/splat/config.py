@@ -39,7 +39,7 @@ class SplatConfig(MethodConfig):
     """Degree of the spherical harmonics by which colour depends on direction: 0, 1 or 2; raised while training."""
     blur: BlurName = "gaussian"
     """gaussian: each Gaussian is blurred by its own depth; scatter: the picture is, by its depth, as in the paper."""
-    detail: float = 1.0
+    gradient_loss: Annotated[float, tyro.conf.arg(aliases=("--detail",))] = 1.0
     """Weight of the squared differences between neighbouring pixels' residuals, in photos through a lens: what blur
     hides learns slowest."""
     gradient_prior: Annotated[float, tyro.conf.arg(aliases=("--edges",))] = 0.001
@@ -66,18 +66,15 @@ class SplatConfig(MethodConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.splats < 0 or self.degree not in (0, 1, 2) or not (self.detail >= 0 and self.gradient_prior >= 0):
-            raise ValueError("splats, detail and gradient_prior must be 0 or more and degree 0, 1 or 2")
+        if (
+            self.splats < 0
+            or self.degree not in (0, 1, 2)
+            or not (self.gradient_loss >= 0 and self.gradient_prior >= 0)
+        ):
+            raise ValueError("splats, gradient_loss and gradient_prior must be 0 or more and degree 0, 1 or 2")
         if self.sub_apertures < 1:
             raise ValueError(f"sub_apertures must be 1 or more, found {self.sub_apertures}")
-        rates = (
-            self.place_rate,
-            self.size_rate,
-            self.turn_rate,
-            self.opacity_rate,
-            self.colour_rate,
-            self.direction_rate,
-        )
+        rates = [getattr(self, f"{name}_rate") for name in ("place", "size", "turn", "opacity", "colour", "direction")]
         if min(rates) < 0 or not 0 < self.decay <= 1:
             raise ValueError(f"rates must be 0 or more and decay in 0 … 1, found {rates} and {self.decay}")
 

@@ -23,8 +23,8 @@ MARGIN = 0.3  # of half the picture, beyond its border: the perspective's Jacobi
 
 
 class Gaussians(NamedTuple):
-    """`means` (N, 3) in world coordinates, `log_scales` (N, 3) logarithms of the standard deviations, `rotations` (N, 4)
-    quaternions (w, x, y, z) of any length, `opacity_logits` (N,), `harmonics` (N, (degree + 1)², 3), degree 0 … 3.
+    """`means` (N, 3) in world coordinates, `log_scales` (N, 3) logarithms of the standard deviations, `rotations` (N,
+    4) quaternions (w, x, y, z) of any length, `opacity_logits` (N,), `harmonics` (N, (degree + 1)², 3), degree 0 … 3.
 
     The colour seen along a direction is max(0, ½ + Σ basis · harmonics), in display values.
     """
@@ -68,9 +68,9 @@ class SubAperture(NamedTuple):
 class Projected(NamedTuple):
     """N Gaussians on the screen.
 
-    `table` (N, 10), with gradients: column and row of the mean in pixels; xx, xy, yy of the inverse covariance; opacity;
-    red, green and blue in linear light; disparity. Without: `reach` (N,), the squared Mahalanobis distance at which the
-    Gaussian ends, 0 if it is not drawn; and `depth` (N,).
+    `table` (N, 10), with gradients: column and row of the mean in pixels; xx, xy, yy of the inverse covariance;
+    opacity; red, green and blue in linear light; disparity. Without: `reach` (N,), the squared Mahalanobis distance at
+    which the Gaussian ends, 0 if it is not drawn; and `depth` (N,).
     """
 
     table: Tensor

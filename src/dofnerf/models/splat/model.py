@@ -30,8 +30,8 @@ class SplatModel(Model):
 
     A sharp view is blended in the light of `style`, a view through a lens in that of `Blur.light`. These are the same
     for scenes trained here, so aperture 0 gives the sharp view. Gaussians of other tools, which blend display values
-    (`Style(light=1)`), look as they do there if sharp, and are blurred in linear light all the same. `background` (3,) is
-    in display values. `unit` is the median size at the start, in which learning rates are measured.
+    (`Style(light=1)`), look as they do there if sharp, and are blurred in linear light all the same. `background` (3,)
+    is in display values. `unit` is the median size at the start, in which learning rates are measured.
     """
 
     is_quick = True
@@ -113,13 +113,6 @@ class SplatModel(Model):
         if lens is None:
             return sharp_picture(gaussians, camera, shot)
         return blur_model(blur).picture(gaussians, camera, lens, shot)
-
-    def quick_view(self, camera: Camera, lens: Lens, light: Curve) -> View | None:
-        """Each Gaussian blurred by its own depth, where that is a disc."""
-        if self.style.light != light or not isinstance(lens.shape, Disc):
-            return None
-        with torch.no_grad():
-            return self.picture(camera, lens, light=light)
 
     def warm_up(self, camera: Camera) -> None:
         self.error_share(camera, None, torch.zeros(camera.height, camera.width))

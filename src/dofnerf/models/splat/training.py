@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dofnerf.models.base import BLURS, Group, Method, Model, NotFinite, Outcome, Preset, RunConfig, Steps
 from dofnerf.models.data import Setting, TrainingData
-from dofnerf.models.losses import detail_loss, residual, sparse_gradient_prior
+from dofnerf.models.losses import gradient_loss, residual, sparse_gradient_prior
 from dofnerf.models.splat.blurs import blur_model
 from dofnerf.models.splat.config import SplatConfig
 from dofnerf.models.splat.growth import Growth
@@ -64,7 +64,7 @@ class SplatSteps(Steps):
             raise NotFinite("the splats gave a colour that is not a number")
         loss = error
         if blurs:
-            loss = error + self.config.detail * detail_loss(off, mask)
+            loss = error + self.config.gradient_loss * gradient_loss(off, mask)
             if self.config.gradient_prior and parts > 1:
                 sharp = self.model.picture(camera, degree=degree).image
                 loss = loss + self.config.gradient_prior * sparse_gradient_prior(sharp)
@@ -101,7 +101,7 @@ class SplatMethod(Method):
         lens: dict[str, object] = {"lens_rate": 0.12, "refits": (0.1,), "refit_all": False, "max_radius": 48.0}
         others: dict[str, dict[str, object]] = {
             "lens": lens,
-            "aperture_consistency": {"together": 0.004},
+            "aperture_consistency": {"aperture_consistency": 0.004},
             "exposure": {"exposure": True},
             "pose": {"refine_poses": True},
         }

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dofnerf.models.base import MethodConfig
-from dofnerf.models.volume.model import SamplingConfig
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,8 @@ class VolumeConfig(MethodConfig):
     """Weight of the loss on the variance of disparity along a ray (as a share of the scene's range): against fog."""
     refresh_every: int = 16
     """Steps between updates of the density grid."""
-    sampling: SamplingConfig = dataclasses.field(default_factory=SamplingConfig)
+    sampling: Any = None
+    """Samples along a ray: `CoarseFineConfig` or `DensityGridConfig`, as the field needs it."""
     field: Any = None
     """The settings of the field itself."""
 

@@ -44,37 +44,52 @@ BEHIND = 0.5  # share of uniform samples, relative to the guided ones, if occlud
 
 
 @dataclass(frozen=True)
-class SamplingConfig:
-    """How many samples a ray gets."""
+class CoarseFineConfig:
+    """How many samples a ray of a coarse-fine pair of networks gets."""
 
     coarse: int = 64
-    """Even samples for the coarse network of a coarse-fine pair."""
+    """Even samples for the coarse network."""
     fine: int = 64
     """Further samples for the fine network."""
+
+    def __post_init__(self) -> None:
+        if min(self.coarse, self.fine) < 2:
+            raise ValueError(f"samples must be 2 or more, found {self}")
+
+
+@dataclass(frozen=True)
+class DensityGridConfig:
+    """How many samples a ray of a field with a density grid gets."""
+
     samples: int = 24
-    """Samples of a field with a density grid."""
+    """Samples along a ray."""
     steps: int = 64
-    """Steps along a ray in which the density grid is sampled."""
+    """Steps along a ray in which the density grid is looked up."""
     grid: int = 64
     """Cells along a side of the density grid."""
 
     def __post_init__(self) -> None:
-        if min(self.coarse, self.fine, self.samples, self.steps) < 2:
+        if min(self.samples, self.steps) < 2:
             raise ValueError(f"samples and steps must be 2 or more, found {self}")
 
 
+SamplingConfig = CoarseFineConfig | DensityGridConfig
+SAMPLING: dict[str, type[SamplingConfig]] = {"coarse-fine": CoarseFineConfig, "density-grid": DensityGridConfig}
+
+
 class VolumeModel(Model):
-    """Fields in a `space`; the last one makes the picture. `chunk` is the number of rays in memory at once in a view."""
+    """Fields in a `space`; the last one makes the picture. `chunk` is the number of rays in memory at once in a
+    view."""
 
     chunk = 8192
 
     def __init__(self, kind: FieldKind, config: Any, space: Space, sampling: SamplingConfig | None = None) -> None:
         super().__init__()
         self.space = space
-        self.sampling = sampling or SamplingConfig()
-        pair = kind.sampling == "coarse-fine"
+        self.sampling = sampling or SAMPLING[kind.sampling]()
+        pair = isinstance(self.sampling, CoarseFineConfig)
         self.fields = nn.ModuleList(kind.make(config) for _ in range(2 if pair else 1))
-        self.density_grid = None if pair else DensityGrid(self.sampling.grid)
+        self.density_grid = None if isinstance(self.sampling, CoarseFineConfig) else DensityGrid(self.sampling.grid)
 
     def forward(
         self, rays: Rays, generator: torch.Generator | None = None, places: tuple[Tensor, ...] | None = None
@@ -87,7 +102,7 @@ class VolumeModel(Model):
     ) -> tuple[Tensor, ...]:
         """All random numbers of `shade` for rays (*shape): edges of each field's samples, 0 … 1."""
         config = self.sampling
-        counts = (config.coarse, config.fine) if self.density_grid is None else (config.samples,)
+        counts = (config.coarse, config.fine) if isinstance(config, CoarseFineConfig) else (config.samples,)
         return tuple(stratified(shape, count, generator, device) for count in counts)
 
     def shade(
@@ -104,7 +119,8 @@ class VolumeModel(Model):
         """
         config = self.sampling
         even, *further = self.places(rays.shape, generator, rays.origins.device) if places is None else places
-        if self.density_grid is not None:
+        if isinstance(config, DensityGridConfig):
+            assert self.density_grid is not None
             grid, spread = self.density_grid.density, BEHIND if behind else SPREAD
             edges = guided(rays, self.space, grid, even, config.steps, spread=spread)
             return [self._evaluate(self.fields[0], rays, edges)]

@@ -11,7 +11,7 @@ from dofnerf.models.base import Group, Method, Model, Preset, RunConfig
 from dofnerf.models.data import Setting, TrainingData
 from dofnerf.models.volume.config import VolumeConfig
 from dofnerf.models.volume.fields import FieldKind, kinds
-from dofnerf.models.volume.model import SamplingConfig, VolumeModel
+from dofnerf.models.volume.model import SAMPLING, DensityGridConfig, VolumeModel
 from dofnerf.models.volume.steps import VolumeSteps
 from dofnerf.scenes import Scene
 
@@ -28,14 +28,14 @@ class VolumeMethod(Method):
 
     def preset(self, name: str) -> Preset:
         network = self.kind.sampling == "coarse-fine"
-        config = VolumeConfig(depth_weight=self.kind.depth_weight, field=self.kind.config())
+        sampling = SAMPLING[self.kind.sampling]()
+        config = VolumeConfig(depth_weight=self.kind.depth_weight, sampling=sampling, field=self.kind.config())
         if network:
             config = replace(config, rate=NETWORK_RATE)
         if name == "paper":
             config = replace(
                 config, pinhole_steps=200_000, lens_steps=200_000, rays=1024, patch_size=48, anchor_stride=16,
                 in_focus=0.0, rate=NETWORK_RATE, decay=0.1, decay_steps=250_000, warmup=0, spread_weight=0.0,
-                sampling=SamplingConfig(coarse=64, fine=64),
             )  # fmt: skip
             # Both lens parameters start at 0.5: of disparity from 0 to 1, and of ten pixels of blur.
             start = {"search": False, "refits": (), "start_blur": 5.0, "start_focus": 0.5}
@@ -43,7 +43,7 @@ class VolumeMethod(Method):
         if name == "best":
             config = replace(config, rays=4096, patch_size=64, lens_points=16)
             config = replace(config, pinhole_steps=1000, lens_steps=7000, lens_ray_steps=2000)
-            return Preset(replace(config, sampling=SamplingConfig(samples=40, steps=96, grid=96)))
+            return Preset(config if network else replace(config, sampling=DensityGridConfig(40, 96, 96)))
         # A step of few lens rays costs as much as one of a patch, and is right at occlusions.
         return Preset(config if network else replace(config, pinhole_steps=150, lens_steps=100, lens_ray_steps=500))
 

@@ -2,7 +2,8 @@
 
 The *footprint* of a source: points near the rim of its soft disc or polygon, and from them its steps. At (row, column)
 from the source, a step says by how much the weight changes from the column before. A row of flat weight is two steps
-however long it is, so a footprint has O(r) of them. `normals` (n, 2) and `apothem` describe the polygon (n = 0: a disc).
+however long it is, so a footprint has O(r) of them. `normals` (n, 2) and `apothem` describe the polygon (n = 0: a
+disc).
 
 A footprint lies in an array (4, size) float32: column x, row y, weight, and bend = ∂weight/∂r of points 1 … count, row
 by row; before and after them stands a point of no row. Of a disc only the quarter x, y ≥ 0 is kept: a step at (row,

@@ -97,7 +97,8 @@ class _UnitNorm(torch.autograd.Function):
         if radius.numel() > 0:
             with _on(radius):
                 lattice_sum_kernel[(cdiv(radius.numel(), block),)](
-                    radius, total, slope, radius.numel(), *_blades(shape, radius.device), len(sides_of(shape)[0]), block, CHUNK,
+                    radius, total, slope, radius.numel(), *_blades(shape, radius.device), len(sides_of(shape)[0]),
+                    block, CHUNK,
                     num_warps=4,
                 )  # fmt: skip
         return total

@@ -13,20 +13,14 @@ try:
     import triton.language as tl
     from triton import JITFunction, cdiv
 except ImportError:
-    raise ValueError("the gpu backend of scatter needs triton: pip install dofnerf[gpu]") from None
+    raise ValueError(
+        "the gpu backend of scatter needs triton: pip install 'dofnerf[gpu]', or '.[gpu]' in a checkout"
+    ) from None
 
 __all__ = [
-    "CHUNK",
-    "GROUP",
-    "TILE",
-    "WARPS",
-    "JITFunction",
-    "backward_kernel",
-    "boxes_kernel",
-    "cdiv",
-    "forward_kernel",
+    "CHUNK", "GROUP", "TILE", "WARPS", "JITFunction", "backward_kernel", "boxes_kernel", "cdiv", "forward_kernel",
     "lattice_sum_kernel",
-]
+]  # fmt: skip
 
 TILE = 8  # pixels along a tile's side
 GROUP = 4  # channels that a program carries: colour and weight, one 128-bit load

@@ -150,7 +150,7 @@ def read(root: Path, options: ReadOptions) -> Found:
     if not frames:
         raise ValueError(f"{root}: no view has all neighbours that a lens of {options.grid.lens_views:g} views needs")
     spacing = step * abs(far - near) * FOCUS_FAR
-    note = f"the synthetic lens is made of {len(cells)} views, whose blur spots lie up to {spacing:.1f} px apart at full size"
+    note = f"the synthetic lens is made of {len(cells)} views; blur spots are up to {spacing:.1f} px apart at full size"
     return Found(root.resolve().name, "light field", frames, (NEAREST, FARTHEST), width - 2 * margin, notes=(note,))
 
 

@@ -1,7 +1,7 @@
 """Take a trained scene elsewhere: `dofnerf export`.
 
-Each kind of export is a file of this folder, found by itself: a subclass of `Kind`, registered, whose name is its flag. A
-plug-in adds one in the same way.
+Each kind of export is a file of this folder, found by itself: a subclass of `Kind`, registered, whose name is its flag.
+A plug-in adds one in the same way.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from dofnerf.files import atomic
+from dofnerf.files.outputs import write_text
 from dofnerf.scenes import Viewpoint
 from dofnerf.studio.export import ExportConfig, Job, Kind, register
 from dofnerf.studio.flags import AUTOMATIC_BLUR, automatic_aperture
@@ -73,8 +73,8 @@ class Page(Kind):
         widest = WIDEST * AUTOMATIC_BLUR * camera.width / max(near - far, 1e-9)
         photos = job.source.optics
         scale, radius = flags.scale(photos), None if photos is None else photos.radius
-        focal_mm = flags.focal_length or camera.fx / camera.width * flags.sensor(photos)
-        fstop = None if scale is None else Lens(1.0).f_number(focal_mm, camera.fx, 1000 * scale.metres)
+        focal_mm, metres = flags.focal_mm(camera, photos), None if scale is None else scale.metres
+        fstop = None if metres is None else Lens(1.0).f_number(focal_mm, camera.fx, 1000 * metres)
         photo_aperture = None if radius is None else radius * camera.fx
         lens = Lens(aperture, shape=shape, focus_disparity=disparity)
         name = f"{title(job.source)} {view.name}"
@@ -96,8 +96,7 @@ def write_walk(job: Job) -> str:
         ) from None
     scene = packed(source)
     assert scene is not None
-    with atomic(path) as temporary:
-        temporary.write_text(page(walk.facts(), poster, scene), encoding="utf-8")
+    write_text(path, page(walk.facts(), poster, scene))
     splats, _ = source.model.splats() or ([], ())
     return f"{len(splats):,} splats to walk around in"
 

@@ -34,10 +34,8 @@ class SceneFile(Kind):
         made_of = source.model.splats()
         if made_of is not None:
             splats, background = made_of
-            ups = [view.camera.camera_to_world[:, 1] for view in source.views]
-            up = np.mean(ups, axis=0) if ups else np.array(source.up)
-            blend = "display" if source.flat else "light"
-            write_splats(path, splats, Drawing(blend, background, tuple((up / np.linalg.norm(up)).tolist())))
+            up = source.upward / np.linalg.norm(source.upward)
+            write_splats(path, splats, Drawing("display" if source.flat else "light", background, tuple(up.tolist())))
             darker = "" if source.flat else ", which mix as light: tools that mix display values show them darker"
             return f"{len(splats):,} splats{darker}"
         if not source.views:

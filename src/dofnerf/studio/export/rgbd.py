@@ -12,6 +12,7 @@ from dofnerf.files.pictures import to_bytes
 from dofnerf.scenes import Viewpoint
 from dofnerf.scenes.export import plain_view
 from dofnerf.studio.export import MARK, Job, Kind, check_ours, register
+from dofnerf.studio.rgbd import depth_map
 
 LIST = "layers.json"
 
@@ -37,18 +38,14 @@ class LayerFolder(Kind):
         picture, folder, entries = job.layered(view), self.target(job, view), []
         layers = picture.layers
         write_image(folder / "sharp.png", picture.sharp.image)
-        write_map(folder / "sharp-depth.exr", _depth(picture.sharp.disparity))
+        write_map(folder / "sharp-depth.exr", depth_map(picture.sharp.disparity))
         for i in range(len(layers.alpha)):
             colour, alpha, disparity = (part[i].numpy() for part in (layers.colour, layers.alpha, layers.disparity))
             entry = {"colour": f"layer-{i}.png", "depth": f"layer-{i}-depth.exr"}
             write_image(folder / entry["colour"], to_bytes(np.concatenate([colour, alpha[..., None]], axis=-1)))
-            write_map(folder / entry["depth"], _depth(disparity))
+            write_map(folder / entry["depth"], depth_map(disparity))
             entries.append(entry)
         about = "Layers, the farthest first: RGBA not premultiplied, depth along the optical axis in scene units."
         camera = plain_view(replace(view, lens=None)) | {"file_path": "sharp.png"}
         write_json(folder / LIST, {"made_by": MARK, "about": about, "camera": camera, "layers": entries})
         return f"{job.config.layers} layers of colour and depth, the farthest first"
-
-
-def _depth(disparity: np.ndarray) -> np.ndarray:
-    return np.divide(1, disparity, out=np.full_like(disparity, np.inf), where=disparity > 0)

@@ -1,15 +1,13 @@
 """Pictures of a scene that the browser cannot draw itself: from a camera and settings to a picture.
 
 What a model sees is drawn once for a camera, in layers of depth, and kept; every lens is put before those layers,
-without asking the model again. A coarse picture comes first: of few pixels while the camera moves, of the kept layers
-made smaller while only the lens does.
+without asking the model again.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -25,10 +23,8 @@ from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.shoot import picture_with_depth
 
 LAYERS = 3  # more make no better picture of splats: benchmarks/viewer.py
-_KEYS = ("colour", "alpha", "disparity")
 MOST_BLUR = 0.1  # radius, in widths of the picture
 PEAK = 0.0005  # radius below which a thing counts as in focus, in widths
-STRIP = 6000  # rays of a volumetric model after which it is asked whether the picture is still wanted
 BUSY = threading.RLock()  # kernels run on all cores, and not on two pictures at once
 
 
@@ -53,7 +49,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A sharp `view` from a `camera`, and its layers; None where a quick picture is enough."""
+    """A sharp `view` from a `camera`, its `layers` (None for one), and the view as a picture with depth."""
 
     camera: Camera
     view: View
@@ -61,68 +57,19 @@ class Drawn:
     picture: RGBD
 
 
-def draw(
-    model: Model, camera: Camera, count: int, wanted: Callable[[], bool] = lambda: True, cut: Curve | None = None
-) -> Drawn | None:
-    """What the model sees, in `count` layers (1: none); None if it is not `wanted` any more on the way. With `cut`, the
-    light in which they are to add up, they are cut out of the sharp picture, for a model whose own add up in another
-    (see `Source.flat`)."""
-    rows = camera.height if model.is_quick else max(1, STRIP // camera.width)
-    views, parts = [], []
-    for first in range(0, camera.height, rows):
-        if not wanted():
-            return None
-        strip = replace(camera, cy=camera.cy - first, height=min(rows, camera.height - first))
-        with BUSY:
-            if count > 1 and cut is None:
-                view, part = model.layers(strip, count)
-                parts.append(part)
-            else:
-                view = model.view(strip)
-        views.append(view)
-    whole = View(*(torch.cat(values).detach() for values in zip(*views, strict=True)))
-    layers = Layers(*(torch.cat([getattr(one, key) for one in parts], dim=1) for key in _KEYS)) if parts else None
-    picture = picture_with_depth(whole)
-    if count > 1 and cut is not None:
-        with BUSY:
-            layers = split_layers(whole.image, torch.from_numpy(picture.disparity).to(whole.image), count, light=cut)
-    return Drawn(camera, whole, layers, picture)
-
-
-def quick_look(model: Model, camera: Camera, settings: Settings, light: Curve) -> tuple[Drawn, np.ndarray]:
-    """A quick picture for a camera that moves: blurred by the model itself, if it can (depth may be blurred then, too), or
-    else by scattering one layer."""
-    if settings.radius > 0:
-        with BUSY:
-            view = model.quick_view(camera, settings.lens(camera), light)
-        if view is not None:
-            drawn = Drawn(camera, view, None, picture_with_depth(view))
-            return drawn, finish(view.image, drawn, settings, light)
-    sharp = draw(model, camera, 1)
-    assert sharp is not None
-    return sharp, photograph(sharp, settings, light)
-
-
-def smaller(drawn: Drawn, times: int) -> Drawn:
-    """The same with so many times fewer pixels along each side, by their mean."""
-    if times < 2:
-        return drawn
-    camera, layers = drawn.camera, drawn.layers
-    size = max(1, camera.height // times), max(1, camera.width // times)
-    view = View(
-        _shrunk(drawn.view.image.movedim(-1, 0), size).movedim(0, -1), *(_shrunk(part, size) for part in drawn.view[1:])
-    )
-    if layers is not None:
-        alpha = _shrunk(layers.alpha, size)
-        lit = _shrunk((layers.colour * layers.alpha[..., None]).movedim(-1, 0), size).movedim(0, -1)
-        layers = Layers(lit / alpha.clamp(min=1e-6)[..., None], alpha, _shrunk(layers.disparity, size))
-    return Drawn(camera.resized(size[1], size[0]), view, layers, picture_with_depth(view))
-
-
-def _shrunk(planes: Tensor, size: tuple[int, int]) -> Tensor:
-    """Planes (…, H, W) → (…, *size)."""
-    flat = planes.reshape(1, -1, *planes.shape[-2:])
-    return torch.nn.functional.adaptive_avg_pool2d(flat, size).reshape(*planes.shape[:-2], *size)
+def draw(model: Model, camera: Camera, count: int, cut: Curve | None = None) -> Drawn:
+    """What the model sees, in `count` layers (1: none). With `cut`, the light in which they are to add up, they are cut
+    out of the sharp picture, for a model whose own add up in another (see `Source.flat`)."""
+    with BUSY:
+        if count > 1 and cut is None:
+            view, layers = model.layers(camera, count)
+            return Drawn(camera, view, layers, picture_with_depth(view))
+        view = model.view(camera)
+        picture = picture_with_depth(view)
+        if count == 1 or cut is None:
+            return Drawn(camera, view, None, picture)
+        disparity = torch.from_numpy(picture.disparity).to(view.image)
+        return Drawn(camera, view, split_layers(view.image, disparity, count, light=cut), picture)
 
 
 def photograph(drawn: Drawn, settings: Settings, light: Curve) -> np.ndarray:
@@ -138,11 +85,6 @@ def photograph(drawn: Drawn, settings: Settings, light: Curve) -> np.ndarray:
         else:
             radius = _bounded(lens.coc_radius_from_disparity(drawn.layers.disparity), camera)
             image = scatter_layers(drawn.layers.colour, drawn.layers.alpha, radius, lens.shape, light)
-    return finish(image, drawn, settings, light)
-
-
-def finish(image: Tensor, drawn: Drawn, settings: Settings, light: Curve) -> np.ndarray:
-    """Exposure and overlay for a picture (H, W, 3) of what was drawn."""
     if settings.exposure:
         image = to_display(to_linear(image, light) * 2.0**settings.exposure, light)
     shown = image.clamp(0, 1).cpu().numpy()

@@ -1,8 +1,9 @@
 """The viewer's HTTP server: who is answered, and with what.
 
 Any web page may send requests to this machine, so a request is answered only if its Host is a name of ours (loopback
-names, the bound address, what --allow-origin adds) and its Origin, if it has one, is the same. Everything else gets 403:
-another site can neither read pictures, nor start films, nor get in by giving its own name our address (DNS rebinding).
+names, the bound address, what --allow-origin adds) and its Origin, if it has one, is the same. Everything else gets
+403: another site can neither read pictures, nor start films, nor get in by giving its own name our address (DNS
+rebinding).
 
 Memory is bounded: the page, the packed scene and the photos are kept once for all visitors, and drawn pictures of other
 fields in a small cache. Each connection has a thread and a time limit, so that a slow visitor slows nobody.
@@ -93,10 +94,8 @@ class Viewer:
 
     def picture(self, asked: dict[str, Any]) -> tuple[bytes, bool]:
         """(a JPEG, or PNG, of a camera through a lens, whether it is as fine as there is)."""
-        camera, level = (
-            self._sized(camera_of(asked["camera"])),
-            min(max(int(number(asked, "level")), 0), len(LEVELS) - 1),
-        )
+        camera, level = self._sized(camera_of(asked["camera"])), int(number(asked, "level"))
+        level = min(max(level, 0), len(LEVELS) - 1)
         times = LEVELS[level]
         small = camera.resized(max(8, camera.width // times), max(8, camera.height // times))
         drawn, settings = self._drawn(small), settings_of(asked, small)
@@ -129,8 +128,7 @@ class Viewer:
             if key in self.kept:
                 self.kept.move_to_end(key)
                 return self.kept[key]
-        drawn = draw(self.source.model, camera, LAYERS, cut=self.source.cut)
-        assert drawn is not None
+        drawn = draw(self.source.model, camera, LAYERS, self.source.cut)
         with self.lock:
             self.kept[key] = drawn
             while len(self.kept) > KEPT:

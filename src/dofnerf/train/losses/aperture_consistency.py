@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import torch
+import tyro
 from torch import Tensor
 
 from dofnerf.models.base import BLURS
@@ -28,13 +29,13 @@ _SCALE = 0.2  # of differences between logarithms of apertures: where the pull i
 class ApertureConsistencyConfig:
     """Apertures of photos are similar."""
 
-    together: float = 0.0
+    aperture_consistency: Annotated[float, tyro.conf.arg(aliases=("--together",))] = 0.0
     """Weight of the robust penalty on differences between photos' apertures (their logarithms); not used where photos
     share apertures."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.together < math.inf:
-            raise ValueError(f"together must be 0 or more, found {self.together}")
+        if not 0 <= self.aperture_consistency < math.inf:
+            raise ValueError(f"aperture_consistency must be 0 or more, found {self.aperture_consistency}")
 
 
 class ApertureConsistency(Loss):
@@ -44,19 +45,19 @@ class ApertureConsistency(Loss):
 
     @classmethod
     def is_on(cls, config: ApertureConsistencyConfig) -> bool:
-        return config.together > 0
+        return config.aperture_consistency > 0
 
     def __call__(self, outcome: Outcome, learner: Learner) -> Tensor | None:
         if outcome.through_lens is None or learner.config.lens.share_aperture != "none":
             return None
-        return self.config.together * aperture_consistency_loss(learner.lens, outcome.through_lens)
+        return self.config.aperture_consistency * aperture_consistency_loss(learner.lens, outcome.through_lens)
 
 
 def aperture_consistency_loss(lens: LearnedLens, photos: Tensor) -> Tensor:
     """How much the apertures of `photos` (N,) differ from the median of all that blur: a scalar.
 
-    About Δ²/2 for small differences Δ of their logarithms, and less beyond `_SCALE` (half the pull at twice the median),
-    so that a photo with another aperture keeps it.
+    About Δ²/2 for small differences Δ of their logarithms, and less beyond `_SCALE` (half the pull at twice the
+    median), so that a photo with another aperture keeps it.
     """
     blurs = lens.largest_radius.detach() >= BLURS
     mine = photos[blurs[photos]]

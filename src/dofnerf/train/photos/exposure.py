@@ -1,4 +1,5 @@
-"""Each photo's exposure and white balance: a gain per channel in linear light, with geometric mean 1 over the photos."""
+"""Each photo's exposure and white balance: a gain per channel in linear light, with geometric mean 1 over the
+photos."""
 
 from __future__ import annotations
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+import tyro
 from torch import Tensor
 
 from dofnerf.models.data import Setting, Sharing
@@ -22,8 +24,9 @@ class LensConfig:
     """Learn each photo's focus."""
     search: bool = True
     """Start from a search over aperture and focus against each photo; otherwise from constants, as the paper does."""
-    vote: bool = True
-    """In the search, all photos vote for one aperture; a photo has another only where that is clearly nearer to it."""
+    common_aperture: Annotated[bool, tyro.conf.arg(aliases=("--vote",))] = True
+    """The search prefers one aperture for all photos; a photo has another only where that explains it clearly
+    better."""
     start_blur: float = 5.0
     """Blur radius in pixels, from one end of the depth range to the other, of the aperture that photos start with."""
     start_focus: float = 0.5

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cameras_around import facing_forward
-from dofnerf.models.volume import SamplingConfig, VolumeModel
+from dofnerf.models.volume import CoarseFineConfig, DensityGridConfig, VolumeModel
 from dofnerf.models.volume.fields import BRIGHTEST, kind, kinds
 from dofnerf.models.volume.rays import camera_rays, choose_space
 
@@ -108,9 +108,8 @@ def test_overfits_a_tiny_scene(name):
     torch.manual_seed(3)
     cameras = facing_forward(3, size=(8, 10), focal=9.0)
     space = choose_space(cameras, 1.5, 6)
-    model = VolumeModel(
-        kind(name), small(name), space, SamplingConfig(coarse=12, fine=12, samples=12, steps=16, grid=16)
-    )
+    sampling = DensityGridConfig(12, 16, 16) if kind(name).sampling == "density-grid" else CoarseFineConfig(12, 12)
+    model = VolumeModel(kind(name), small(name), space, sampling)
     rays = [camera_rays(camera).reshape(-1) for camera in cameras]
     truth = [_two_squares(r) for r in rays]
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
@@ -141,7 +140,7 @@ def _two_squares(rays):
 def test_saves_and_loads(name, tmp_path):
     torch.manual_seed(4)
     space = choose_space(facing_forward(3), 1.5, 6)
-    model, other = (VolumeModel(kind(name), small(name), space, SamplingConfig(grid=8)) for _ in range(2))
+    model, other = (VolumeModel(kind(name), small(name), space) for _ in range(2))
     model.refresh()
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     other.load_state_dict(load_file(tmp_path / "model.safetensors"))

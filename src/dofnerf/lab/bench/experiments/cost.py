@@ -27,7 +27,9 @@ def _conclude(choice: Choice, done: Outcomes, draft: Draft) -> None:
                 times = f"{1e3 * one[plain]:.1f} ms", f"{1e3 * one[blurred]:.1f} ms"
                 rows.append((*names, what, *times, f"{one['ratio']:.3f}×", f"{papers:.3f}×", str(one["rounds"])))
     head = ("scene", "field", "seed", "what", "pinhole", "with the lens", "ratio", "paper", "rounds")
-    note = "Processor time, medians of interleaved rounds, as many rays for both. The paper: NeRF, whole trainings on a GPU."
+    note = (
+        "Processor time, medians of interleaved rounds, as many rays for both. Paper: NeRF, whole trainings on a GPU."
+    )
     draft.add("Cost of the lens", head, rows, note)
 
 

@@ -23,7 +23,7 @@ LENS: Choices = {
     PRESET: {},
     "no search (constants, then gradients)": {"lens": {"search": False}},
     "no search, rate 5e-4 (the paper's)": {"lens": {"search": False, "lens_rate": 5e-4}},
-    "no common aperture where the search is in doubt": {"lens": {"vote": False}},
+    "no common aperture where the search is in doubt": {"lens": {"common_aperture": False}},
     "search only, no gradients": {"lens": {"lens_rate": 1e-9}},
     "momentum moves the lenses of all photos": {"lens": {"only_sampled": False}},
     "one aperture for all": {"lens": {"share_aperture": "all"}},
@@ -43,7 +43,7 @@ def splat(own: SplatConfig) -> Choices:
     both = own.lens_steps + own.sub_aperture_steps
     return {
         "rendered image scattered by its depth, as the paper does": {"method": {"blur": "scatter"}},
-        "no aperture consistency loss": {"aperture_consistency": {"together": 0.0}},
+        "no aperture consistency loss": {"aperture_consistency": {"aperture_consistency": 0.0}},
         "search once, also where no lens is found": {"lens": {"refits": ()}},
         "a second search for all photos": {"lens": {"refit_all": True}},
         "no stage with sub-apertures, no sparse-gradient prior": {
@@ -53,7 +53,7 @@ def splat(own: SplatConfig) -> Choices:
             "method": {"sub_apertures": 2 * own.sub_apertures}
         },
         "pinhole stage weighs blurred and sharp photos alike": {"method": {"sharp_first": False}},
-        "no weight on image gradients": {"method": {"detail": 0.0}},
+        "no weight on image gradients": {"method": {"gradient_loss": 0.0}},
         "no sparse-gradient prior": {"method": {"gradient_prior": 0.0}},
         "no growth": {"method": {"grow": False}},
         "colour of one harmonic (degree 0)": {"method": {"degree": 0}},

@@ -32,9 +32,12 @@ def _conclude(choice: Choice, done: Outcomes, draft: Draft) -> None:
         rows.append((*tags, *(f"{100 * share:.1f} %" for share in shares)))
     measured = "samples below 0.05", "light of the others", "largest weight", "largest three", "near the mean"
     note = (
-        "Largest weight: that of the median ray. Largest three: the share of a ray's light from its heaviest sample and the 2 "
-        "beside it. Near the mean: the share whose disparity is within 5 % of the scene's range from the ray's mean, where the "
-        "blur puts all. Both are means over the rays. Samples of hash crowd where something is, so many share the light there."
+        "Largest weight: that of the median ray. Largest three: the share of a ray's light from its heaviest sample "
+        "and the 2 "
+        "beside it. Near the mean: the share whose disparity is within 5 % of the scene's range from the ray's mean, "
+        "where the "
+        "blur puts all. Both are means over the rays. Samples of hash crowd where something is, so many share the "
+        "light there."
     )
     draft.add("K_volume of the samples on 1024 rays (Fig. 3)", ("scene", "field", "seed", *measured), rows, note)
     draw_crops(choice, done, draft)

@@ -16,7 +16,8 @@ _BOARD_CENTRE = (0.0, -2.75)
 _STRINGS = (((-4.0, 2.3), (0.2, 2.25), 0.55), ((0.2, 2.25), (4.2, 2.35), 0.6), ((-3.2, 2.0), (3.4, 1.9), 0.35))
 _TITLES = (
     "THIN LENSES", "BOKEH", "RAYS & WAVES", "ENDGAMES", "A SHARP EYE", "DEPTH", "LIGHT FIELDS", "GLASS", "APERTURES",
-    "THE FOCAL PLANE", "CIRCLES OF\nCONFUSION", "PINHOLES", "OPENINGS", "PRISMS", "ATLAS", "GAUSS", "PARALLAX", "SNELL'S LAW",
+    "THE FOCAL PLANE", "CIRCLES OF\nCONFUSION", "PINHOLES", "OPENINGS", "PRISMS", "ATLAS", "GAUSS", "PARALLAX",
+    "SNELL'S LAW",
     "NEAR & FAR", "MIDGAME",
 )  # fmt: skip
 _COVERS = (
@@ -73,10 +74,13 @@ def _board(rng: np.random.Generator) -> list[Part]:
     box_wood = Material(textures.wood(rng, (256, 256), (0.96, 0.83, 0.60), (0.80, 0.58, 0.34), 5), "gloss", 0.12)
     rose_wood = Material(textures.wood(rng, (256, 256), (0.42, 0.15, 0.09), (0.16, 0.05, 0.04), 12), "gloss", 0.14)
     turn = 8.0
-    white = {"a1": props.rook, "d1": props.queen, "g1": props.king, "f1": props.rook, "f3": props.knight, "c4": props.bishop,
-             "c3": props.knight, "a2": props.pawn, "b2": props.pawn, "e4": props.pawn, "d3": props.pawn, "g2": props.pawn,
+    white = {"a1": props.rook, "d1": props.queen, "g1": props.king, "f1": props.rook, "f3": props.knight,
+    "c4": props.bishop,
+             "c3": props.knight, "a2": props.pawn, "b2": props.pawn, "e4": props.pawn, "d3": props.pawn,
+             "g2": props.pawn,
              "h2": props.pawn, "f2": props.pawn}  # fmt: skip
-    black = {"a8": props.rook, "d7": props.queen, "g8": props.king, "f8": props.rook, "f6": props.knight, "c5": props.bishop,
+    black = {"a8": props.rook, "d7": props.queen, "g8": props.king, "f8": props.rook, "f6": props.knight,
+    "c5": props.bishop,
              "b6": props.pawn, "a7": props.pawn, "e5": props.pawn, "d6": props.pawn, "h6": props.pawn, "g7": props.pawn,
              "c7": props.knight}  # fmt: skip
     parts = [

@@ -103,8 +103,7 @@ def _sparse(scene: Scene, count: int, rng: np.random.Generator, worst: float) ->
     seen = np.zeros(len(scene.points), dtype=bool)
     for i in scene.train:
         pixels, depth = scene.camera(i).project(scene.points.xyz)
-        inside = (pixels >= 0).all(1) & (pixels < scene.size).all(1)
-        inside &= (depth > 0.5 * scene.near) & (depth < 2 * scene.far)
+        inside = (depth > 0.5 * scene.near) & (depth < 2 * scene.far) & scene.camera(i).contains(pixels)
         if (mask := scene.mask(i)) is not None:
             column, row = pixels[inside].astype(int).T
             inside[inside] = mask[row, column]
@@ -142,7 +141,7 @@ def point_sizes(points: np.ndarray, cameras: tuple[Camera, ...]) -> np.ndarray:
     pixel = np.full(len(points), np.inf)  # size of a pixel at the point, of the nearest camera
     for camera in cameras:
         pixels, depth = camera.project(points)
-        inside = (depth > 0) & (pixels >= 0).all(axis=1) & (pixels < (camera.width, camera.height)).all(axis=1)
+        inside = (depth > 0) & camera.contains(pixels)
         pixel[inside] = np.minimum(pixel[inside], depth[inside] / max(camera.fx, camera.fy))
     sizes = np.zeros(len(points), dtype=np.float32)
     if len(points) > 1:

@@ -61,7 +61,8 @@ def measured_range(scene: Scene) -> tuple[Scene, str]:
 
 
 def nearest_overlap(scene: Scene) -> float | None:
-    """The depth at which a typical photo and its nearest neighbour still overlap by `_OVERLAP`; None without parallax."""
+    """The depth at which a typical photo and its nearest neighbour still overlap by `_OVERLAP`; None without
+    parallax."""
     cameras = tuple(scene.camera(i) for i in scene.train)
     beside = choose_neighbours(cameras, 0.0, 1)
     depths = [

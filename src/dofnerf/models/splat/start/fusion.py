@@ -1,8 +1,8 @@
 """One cloud of points from the disparity maps of all photos.
 
-A pixel is rated by the number of neighbours with the same disparity (votes), and by its photo's sharpness there relative
-to the other photos of the same place (rank). The best pixels are taken first. Each covers the pixels of other photos
-that show the same place, so that less certain pixels only fill what is left.
+A pixel is rated by the number of neighbours with the same disparity (votes), and by its photo's sharpness there
+relative to the other photos of the same place (rank). The best pixels are taken first. Each covers the pixels of other
+photos that show the same place, so that less certain pixels only fill what is left.
 """
 
 from __future__ import annotations
@@ -62,11 +62,9 @@ def _sharpest_colours(
     """Colours (N, 3) float32 of `points`, each from the sharpest photo in which it is not occluded."""
     best = np.zeros(len(points), dtype=np.float32)
     colours = np.full((len(points), 3), 0.5, dtype=np.float32)
-    height, width = disparity.shape[1:]
     for v, camera in enumerate(views.cameras):
         pixels, depth = camera.project(points)
-        inside = (depth > 0) & (pixels >= 0).all(axis=1) & (pixels < (width, height)).all(axis=1)
-        ids = np.flatnonzero(inside)
+        ids = np.flatnonzero((depth > 0) & camera.contains(pixels))
         columns, rows = pixels[ids].astype(int).T
         sharp = sharpness[v, rows, columns]
         open_ = disparity[v, rows, columns] - 1 / depth[ids] < _HIDDEN * gap[v]

@@ -69,8 +69,8 @@ def _sweep_photos(first, last, pictures, neighbours, maps, planes, anchors, opti
 def _match(v, pictures, neighbours, maps, planes, half, noise, costs):
     """Costs (H, W, D) of photo v: for each plane the mean over the better half of the neighbours that see it.
 
-    Correlation is over a window of `side`² pixels, the border replicated. Window sums are running sums: a ring buffer of
-    `side` warped rows per neighbour, and the sums over them of each column.
+    Correlation is over a window of `side`² pixels, the border replicated. Window sums are running sums: a ring buffer
+    of `side` warped rows per neighbour, and the sums over them of each column.
     """
     picture = pictures[v]
     height, width = picture.shape

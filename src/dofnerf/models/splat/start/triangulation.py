@@ -6,7 +6,6 @@ Small blurred photos have few features at their own size, so they are enlarged.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -22,6 +21,7 @@ import torch
 
 from dofnerf import process
 from dofnerf.files import write_image, write_json
+from dofnerf.files.extras import check_installed
 from dofnerf.models.splat.start.views import choose_neighbours
 from dofnerf.scenes.scene import Points, Scene
 from dofnerf.scenes.source import eroded, resize
@@ -66,8 +66,7 @@ def triangulated(scene: Scene, effort: Effort | None = None) -> Scene:
 
 
 def _check(scene: Scene) -> None:
-    if importlib.util.find_spec("pycolmap") is None:  # must not be imported here
-        raise ValueError("pycolmap is not installed: pip install 'dofnerf[capture]'")
+    check_installed("pycolmap", "capture")
     width, height = scene.size
     if min(width, height) < SMALLEST:
         raise ValueError(f"photos of {width}×{height} are too small")
@@ -123,7 +122,8 @@ def _run(folder: Path, seconds: int) -> dict[str, np.ndarray]:
     command = [sys.executable, str(CHILD), str(folder), str(seconds)]
     try:
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            errors="replace",
             env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
         )  # fmt: skip
         with process.child(child):

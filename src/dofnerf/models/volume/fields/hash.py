@@ -33,8 +33,8 @@ _LARGEST = 15.0  # log density; more is not needed for any surface, and its grad
 
 @dataclass(frozen=True)
 class Grid:
-    """`levels` resolutions from `base` to `finest` cells per side in equal ratios; `features` numbers per corner; at most
-    2^`log2_size` corners per level."""
+    """`levels` resolutions from `base` to `finest` cells per side in equal ratios; `features` numbers per corner; at
+    most 2^`log2_size` corners per level."""
 
     levels: int
     features: int
@@ -78,7 +78,8 @@ class HashConfig:
     base: int = 16
     """Cells along a side of the coarsest grid."""
     finest: int = 256
-    """Cells along a side of the finest: about the width of the photos. Finer grids fit noise where photos are blurred."""
+    """Cells along a side of the finest: about the width of the photos. Finer grids fit noise where photos are
+    blurred."""
     width: int = 32
     """Units of the hidden layers."""
     backend: Backend = "auto"

@@ -4,9 +4,10 @@
 stored feature by feature, (width, N): each level writes, and the network reads, long rows. Forward, and for the
 gradient of the points, a job owns a range of points; for the gradient of the table it owns levels.
 
-**Network.** All layers for a block of samples, which stays in the cache. The inner loops run over the samples of a block
-and vectorise. A job owns chunks of whole rays. Each chunk has its own gradients of the weights, which are summed in
-order at the end. The backward pass recomputes the hidden layers: cheaper than to store them. g_x is the gradient of x.
+**Network.** All layers for a block of samples, which stays in the cache. The inner loops run over the samples of a
+block and vectorise. A job owns chunks of whole rays. Each chunk has its own gradients of the weights, which are summed
+in order at the end. The backward pass recomputes the hidden layers: cheaper than to store them. g_x is the gradient of
+x.
 
 Nothing is shared between jobs: no atomics, and the same bits for any number of threads.
 """

@@ -106,7 +106,8 @@ def lens_rays(
     aperture: Tensor | float,
     focus_disparity: Tensor | float,
 ) -> Rays:
-    """Exact thin lens: rays (…, K) of `pixels` (…, 2) of `photo` (…) through the lens `points` (…, K, 2) of `Shape.points`.
+    """Exact thin lens: rays (…, K) of `pixels` (…, 2) of `photo` (…) through the lens `points` (…, K, 2) of
+    `Shape.points`.
 
     Every ray passes the point of the focal plane that the pixel images. With p the point of the lens, relative to its
     centre, and d the pixel's own direction (unit depth), the ray must pass d · focus_depth:

@@ -26,8 +26,8 @@ _CHUNK = 1 << 16  # points per evaluation of the field
 
 
 class Samples(NamedTuple):
-    """N per ray: `points` (…, N, 3) in the world, `depth` (…, N), and the length `distance` (…, N) of each interval along
-    the ray, in the space's unit."""
+    """N per ray: `points` (…, N, 3) in the world, `depth` (…, N), and the length `distance` (…, N) of each interval
+    along the ray, in the space's unit."""
 
     points: Tensor
     depth: Tensor
@@ -131,8 +131,8 @@ def look_up(grid: Tensor, cube: Tensor) -> Tensor:
 class DensityGrid(nn.Module):
     """Cached `density` (side, side, side) of a field by (x, y, z), a buffer.
 
-    A cell keeps the largest density found in it, times `KEEP` per refresh, so that thin things missed by a random sample
-    are not lost at once.
+    A cell keeps the largest density found in it, times `KEEP` per refresh, so that thin things missed by a random
+    sample are not lost at once.
     """
 
     density: Tensor
