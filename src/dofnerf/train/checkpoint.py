@@ -116,13 +116,22 @@ _OF_SAMPLING = {"coarse", "fine", "samples", "steps", "grid"}  # one dataclass h
 def _with_new_names(plain: dict[str, Any]) -> dict[str, Any]:
     """The settings of a run of an earlier version by the names that they have now."""
     plain = copy.deepcopy(plain)
-    own, splats = plain.get("method", {}), plain["field"] == "splat"
-    parts = [own, plain.get("quantities", {}).get("lens", {}), plain.get("losses", {}).get("aperture_consistency", {})]
-    for part, names in zip(parts, (_OF_SPLATS if splats else {}, _OF_LENS, _OF_CONSISTENCY), strict=True):
-        part.update({new: part.pop(old) for old, new in names.items() if old in part})
-    if not splats and isinstance(own.get("sampling"), dict):
+
+    def part(*path: str) -> dict[str, Any]:
+        found: Any = plain
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) else {}  # what makes no sense is refused later
+
+    splats, sampling = plain["field"] == "splat", part("method", "sampling")
+    old_names = {("method",): _OF_SPLATS if splats else {}, ("quantities", "lens"): _OF_LENS}
+    for path, names in (old_names | {("losses", "aperture_consistency"): _OF_CONSISTENCY}).items():
+        own = part(*path)
+        own.update({new: own.pop(old) for old, new in names.items() if old in own})
+    if sampling:
         kept = {one.name for one in fields(preset("fast", plain["field"]).method.sampling)}
-        own["sampling"] = {key: one for key, one in own["sampling"].items() if key in kept or key not in _OF_SAMPLING}
+        for name in _OF_SAMPLING - kept:
+            sampling.pop(name, None)
     return plain
 
 

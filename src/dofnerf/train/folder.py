@@ -29,9 +29,9 @@ CONFIG, CAMERAS, LENS, LOG, PREVIEWS, CURVES = (
 )  # fmt: skip
 README = """A run of dofnerf.
 config.json             every setting, what is known about the scene, and where it was
-checkpoint.safetensors  model, lens and optimizer; dofnerf.Run.load(this folder) reads it, `dofnerf train --resume` resumes
+checkpoint.safetensors  model, lens and optimizer; dofnerf.Run.load(this folder) reads it, `train --resume` goes on
 cameras.json            where each photo was taken, and which were held out; `dofnerf render` shows their views
-lens.csv                what was learned for each photo: aperture in pixels x scene units (the paper's K is twice as much),
+lens.csv                what was learned for each photo: aperture in pixels x scene units (half of the paper's K),
                         focus_depth in scene units; blur radius in pixels = aperture x |1/focus_depth - 1/depth|
 previews/               photo | rendered as shot, through the photo's lens | sharp | disparity
 log.txt                 step, stage, seconds, PSNR of the batch, rays a second, the range of the lenses
