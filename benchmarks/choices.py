@@ -18,7 +18,6 @@ from pathlib import Path
 from dofnerf import scenes
 from dofnerf.evaluate.scores import held_out_psnr, lens_error
 from dofnerf.lab.bench.cell import validation
-from dofnerf.lab.bench.experiment import changed
 from dofnerf.lab.bench.experiments.design import choices_of
 from dofnerf.train import preset, shortened, train
 
@@ -37,7 +36,7 @@ def main() -> None:
     for name, changes in choices_of(given.field, config.method).items():
         if given.only in name:
             begun = time.process_time()
-            run = train(scene, changed(config, changes))
+            run = train(scene, config.changed(changes))
             wide, focus = lens_error(run, scene)
             numbers = f"{held_out_psnr(run, scene):.2f} | {100 * wide:.1f} % | {100 * focus:.1f} %"
             print(f"| {name} | {numbers} | {time.process_time() - begun:.0f} |", flush=True)

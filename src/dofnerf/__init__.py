@@ -29,20 +29,9 @@ if TYPE_CHECKING:
     from dofnerf.train.run import Run
 
 __all__ = [
-    "Camera",
-    "LearnedLens",
-    "Lens",
-    "Run",
-    "Scene",
-    "capture",
-    "coc_radius",
-    "load",
-    "preset",
-    "scatter",
-    "scatter_layers",
-    "scenes",
-    "train",
-]
+    "Camera", "LearnedLens", "Lens", "Run", "Scene", "capture", "coc_radius", "load", "preset", "scatter",
+    "scatter_layers", "scenes", "train",
+]  # fmt: skip
 __version__ = "0.1.0"
 _HOMES = {"Camera": "camera", "Run": "train.run", "Scene": "scenes", "load": "scenes", "preset": "train.config"}
 

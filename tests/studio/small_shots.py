@@ -11,9 +11,10 @@ from looks import sharpness
 from tiny_world import InMemory, config
 
 from dofnerf.camera import Camera
+from dofnerf.files.ply import Splats, write_splats
 from dofnerf.models.data import Setting
 from dofnerf.models.splat.model import SplatModel, begin_splats
-from dofnerf.scenes import Frame, Scene, Splats, Viewpoint, write_cameras, write_splats
+from dofnerf.scenes import Frame, Scene, Viewpoint, write_cameras
 from dofnerf.train import checkpoint, preset
 from dofnerf.train.folder import CAMERAS
 from dofnerf.train.learner import Learner

@@ -17,9 +17,9 @@ from browser import screenshot
 from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.files import read_image, read_map
-from dofnerf.files.ply import read_ply
+from dofnerf.files.ply import read_drawing, read_ply, read_splats
 from dofnerf.optics import scatter_layers
-from dofnerf.scenes import Lens, read_cameras, read_drawing, read_splats
+from dofnerf.scenes import Lens, read_cameras
 from dofnerf.studio.shoot import exact, fill
 
 NEAR_SIDE, FAR_SIDE = (0.25, 0.5), (0.8, 0.5)  # of the picture, as shares of its width and height

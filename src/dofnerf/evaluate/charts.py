@@ -25,14 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, TRUE, FOUND, START = "#333333", "#2b6cb0", "#dd6b20", "#888888"
-_VARIABLES = {
-    INK: "--ink",
-    TRUE: "--true",
-    FOUND: "--accent",
-    START: "--soft",
-    "#ffffff": "--card",
-    "#cccccc": "--line",
-}  # of the page's style
+_VARIABLES = {  # of the page's style
+    INK: "--ink", TRUE: "--true", FOUND: "--accent", START: "--soft", "#ffffff": "--card", "#cccccc": "--line",
+}  # fmt: skip
 _TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 6, 8, 12, 20, 30, 50, 70, 100, 150, 200, 300, 500)
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 

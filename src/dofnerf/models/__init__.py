@@ -26,22 +26,9 @@ from dofnerf.models.base import (
 )
 
 __all__ = [
-    "PLAIN",
-    "Blur",
-    "Group",
-    "Method",
-    "MethodConfig",
-    "Model",
-    "NotFinite",
-    "Outcome",
-    "Preset",
-    "RunConfig",
-    "Steps",
-    "View",
-    "method",
-    "methods",
-    "register",
-]
+    "PLAIN", "Blur", "Group", "Method", "MethodConfig", "Model", "NotFinite", "Outcome", "Preset", "RunConfig", "Steps",
+    "View", "method", "methods", "register",
+]  # fmt: skip
 
 _registered: dict[str, Method] = {}
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dofnerf.files.ply import Drawing, Splats, read_drawing, read_splats, write_splats
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes import formats
 from dofnerf.scenes.export import plain_stems, write_cameras, write_transforms
@@ -62,8 +61,7 @@ def demo(**changes: Any) -> Scene:
 
 
 __all__ = [
-    "DEMO", "PACKAGED", "Drawing", "Found", "Frame", "GridOptions", "Lens", "Origin", "PictureFile", "Points",
-    "ReadOptions", "Scene", "Splats", "Viewpoint", "Visible", "demo", "describe", "describe_photos", "detect", "load",
-    "load_again", "plain_stems", "read_cameras", "read_drawing", "read_splats", "write_cameras", "write_contact_sheet",
-    "write_splats", "write_transforms",
+    "DEMO", "PACKAGED", "Found", "Frame", "GridOptions", "Lens", "Origin", "PictureFile", "Points", "ReadOptions",
+    "Scene", "Viewpoint", "Visible", "demo", "describe", "describe_photos", "detect", "load", "load_again",
+    "plain_stems", "read_cameras", "write_cameras", "write_contact_sheet", "write_transforms",
 ]  # fmt: skip

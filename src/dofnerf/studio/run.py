@@ -1,8 +1,8 @@
 """From photos to everything in one command: `dofnerf run`.
 
-capture → train → report → a page to refocus in, and the viewer to go on with. Each step is a verb of its own whose
-folder says how far it is, so that this can be stopped anywhere and called again. The scene is read once, and the
-trained run passed on as it is.
+Capture, training, report, and a page to walk around in. Each stage is a verb of its own whose folder says how far it
+is, so that this can be stopped anywhere and called again. The scene is read once, and the trained run is passed on in
+memory.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ from dofnerf.scenes import Scene
 from dofnerf.scenes.reading import scaled
 from dofnerf.studio.export import export_config
 from dofnerf.studio.export import run as export
-from dofnerf.studio.flags import default
-from dofnerf.studio.flags import given as flags_given
+from dofnerf.studio.flags import default, given
 from dofnerf.studio.source import Source, source_of
 from dofnerf.studio.view import ViewConfig
 from dofnerf.studio.view import run as show
@@ -54,7 +53,7 @@ _WIDTH = {"fast": 640, "best": 1000}  # pixels across, where nobody says: what t
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Photos in; a sharp scene, every photo's lens, a report and a page to refocus in out.
+    """Photos in; a sharp scene, every photo's lens, a report and a page to walk around in out.
 
     Stopped anywhere and called again, it goes on where it was.
 
@@ -77,7 +76,7 @@ class RunConfig:
     force: bool = False
     """Go on where it is hopeless: fewer than 3 photos, or no parallax."""
     view: bool = False
-    """Open the viewer at the end, where it is installed."""
+    """Open the viewer at the end."""
     capture: CaptureOptions = dataclasses.field(default_factory=CaptureOptions)
 
     def check(self, out: Path) -> None:
@@ -98,8 +97,8 @@ def run(config: RunConfig) -> Run:
 
 
 def _run(config: RunConfig, out: Path) -> Run:
-    given = _is_scene(config.photos)
-    plan = Plan(config, 0 if given else _count(config.photos))
+    has_poses = _is_scene(config.photos)
+    plan = Plan(config, 0 if has_poses else _count(config.photos))
     plan.say()
     _say(1, "capture")
     settings = {"preset": config.preset, "steps": config.steps}
@@ -107,7 +106,7 @@ def _run(config: RunConfig, out: Path) -> Run:
         if (value := getattr(config.capture, key)) is not None:
             settings[key] = value
     _expect_same(out / RECORD, settings)
-    scene = _scene_of(config, out, given)
+    scene = _scene_of(config, out, has_poses)
     width = min(config.width or _WIDTH[config.preset], scene.size[0])
     _expect_same(out / RECORD, settings | {"width": width})
     if not (out / RECORD).is_file():
@@ -240,10 +239,10 @@ def _is_scene(path: Path) -> bool:
     return str(path) == scenes.PACKAGED and not path.exists()
 
 
-def _scene_of(config: RunConfig, out: Path, given: bool) -> Scene:
+def _scene_of(config: RunConfig, out: Path, has_poses: bool) -> Scene:
     """The scene: captured now, before, or given as it is."""
-    if given:
-        if flags := ", ".join(flags_given(config.capture)):
+    if has_poses:
+        if flags := ", ".join(given(config.capture)):
             raise ValueError(
                 f"{config.photos}: a scene that has poses already; {flags}: only for photos that have none"
             )

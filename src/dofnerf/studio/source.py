@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dofnerf.files.guard import read_json
-from dofnerf.scenes import Drawing, Splats, Viewpoint, read_cameras, read_drawing, read_splats
+from dofnerf.files.ply import Drawing, Splats, read_drawing, read_splats
+from dofnerf.scenes import Viewpoint, read_cameras
 from dofnerf.studio.flags import LIGHT, SplatFileFlags, vector
 
 if TYPE_CHECKING:

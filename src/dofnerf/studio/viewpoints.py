@@ -11,8 +11,9 @@ import numpy as np
 
 from dofnerf import scenes
 from dofnerf.camera import Camera
+from dofnerf.files.ply import Splats
 from dofnerf.optics.lens import Lens
-from dofnerf.scenes import Splats, Viewpoint
+from dofnerf.scenes import Viewpoint
 from dofnerf.studio.flags import LARGEST_SIDE, ViewpointFlags, vector
 
 if TYPE_CHECKING:

@@ -24,17 +24,9 @@ if TYPE_CHECKING:
     from dofnerf.train.trainer import Device
 
 __all__ = [
-    "Diverged",
-    "KeepConfig",
-    "LensConfig",
-    "Run",
-    "TrainConfig",
-    "on_sharp_photos",
-    "preset",
-    "shortened",
-    "train",
+    "Diverged", "KeepConfig", "LensConfig", "Run", "TrainConfig", "on_sharp_photos", "preset", "shortened", "train",
     "without_lens",
-]
+]  # fmt: skip
 _HOMES = {"Diverged": "loop", "KeepConfig": "folder", "LensConfig": "photos.lens", "Run": "run"}
 
 

@@ -32,13 +32,11 @@ def expectations(scene: Scene) -> list[Expectation]:
     if count < FEWEST:
         found.append(Expectation(f"{count} photo{'s' * (count != 1)} to train on: at least {FEWEST} are needed", True))
     elif count < FEW:
-        found.append(
-            Expectation(f"only {count} photos to train on: expect holes and floating specks; 20 or more work well")
-        )
+        words = f"only {count} photos to train on: expect holes and floating specks; 20 or more work well"
+        found.append(Expectation(words))
     if scene.points is not None and len(scene.points) < _POINTS:
-        found.append(
-            Expectation(f"only {len(scene.points)} sparse points: poses may be wrong, and depth will be rough")
-        )
+        words = f"only {len(scene.points)} sparse points: poses may be wrong, and depth will be rough"
+        found.append(Expectation(words))
     pixels = parallax(scene)
     if count > 1 and pixels < _NO_PARALLAX:
         found.append(Expectation(f"the photos have no parallax ({pixels:.2g} pixels): depth cannot be known", True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -55,7 +54,7 @@ def start(
     folder = None if out is None else Path(out)
     if keep.tensorboard:
         writer_class()  # better now than after the photos are loaded
-    with gathered(place) as workers, _alone(folder if workers.first else None):
+    with gathered(place) as workers, locked(folder) if folder and workers.first else contextlib.nullcontext():
         if workers.count > 1 and not method(config.field).divides:
             raise ValueError(f"the field {config.field!r} trains in one process; start it without torchrun")
         if not workers.first:
@@ -86,16 +85,6 @@ def start(
                 run = Run(learn(learner, data, recorder, workers), folder)
             _expect_something(run, data)
             return run
-
-
-@contextlib.contextmanager
-def _alone(folder: Path | None) -> Iterator[None]:
-    """Hold the lock of a run's folder, if there is one."""
-    if folder is None:
-        yield
-        return
-    with locked(folder):
-        yield
 
 
 def _room_in(folder: Path | None) -> Path | None:

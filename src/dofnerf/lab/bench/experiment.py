@@ -63,11 +63,6 @@ def all_combinations(choice: Choice, variants: Mapping[str, Change], kind: Kind 
     return cells
 
 
-def changed(config: TrainConfig, changes: Mapping[str, Mapping[str, object]]) -> TrainConfig:
-    """The configuration with some members of its parts changed."""
-    return config.changed(changes)
-
-
 def folder_name(words: str) -> str:
     """Words as the name of one folder."""
     return "".join(c if c.isalnum() else "-" for c in words.lower()).strip("-").replace("--", "-")

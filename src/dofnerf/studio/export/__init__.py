@@ -147,24 +147,10 @@ class ExportConfig:
 def export_config(arguments: Sequence[str] = ()) -> type[ExportConfig]:
     """The config with a flag for each kind that is known."""
     flags = [(name.replace("-", "_"), _flag(kind), False) for name, kind in KINDS.items()]
-    everyday = (
-        *(name for name, _, _ in flags),
-        "view",
-        "width",
-        "single_view",
-        "layers",
-        "aperture",
-        "stops",
-        "fstop",
-        "focus_at",
-        "blades",
-        "out",
-    )
-    namespace = {
-        "__doc__": ExportConfig.__doc__,
-        "EVERYDAY": everyday,
-        "__annotations__": {"EVERYDAY": ClassVar[tuple]},
-    }
+    common = ("view", "width", "single_view", "layers", "aperture", "stops", "fstop", "focus_at", "blades", "out")
+    everyday = (*(name for name, _, _ in flags), *common)
+    annotations = {"EVERYDAY": ClassVar[tuple]}
+    namespace = {"__doc__": ExportConfig.__doc__, "EVERYDAY": everyday, "__annotations__": annotations}
     return make_dataclass("ExportConfig", flags, bases=(ExportConfig,), namespace=namespace, frozen=True)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from dofnerf.files.pictures import to_bytes
-from dofnerf.files.ply import write_ply
-from dofnerf.scenes import Drawing, Points, Viewpoint, write_splats
+from dofnerf.files.ply import Drawing, Points, write_ply, write_splats
+from dofnerf.scenes import Viewpoint
 from dofnerf.studio.export import Job, Kind, register
 from dofnerf.studio.source import Source
 

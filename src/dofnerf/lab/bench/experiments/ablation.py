@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dofnerf.lab.bench import paper
 from dofnerf.lab.bench.cell import Cell
-from dofnerf.lab.bench.experiment import Change, Choice, Experiment, all_combinations, changed
+from dofnerf.lab.bench.experiment import Change, Choice, Experiment, all_combinations
 from dofnerf.lab.bench.experiments.shallow import NO_LENS
 from dofnerf.lab.bench.paper import Numbers
 from dofnerf.lab.bench.tables import Comparison
@@ -12,8 +12,8 @@ from dofnerf.train import without_lens
 
 VARIANTS: dict[str, Change] = {
     NO_LENS: without_lens,
-    "aperture learned": lambda config: changed(config, {"lens": {"learn_focus": False}}),
-    "focus learned": lambda config: changed(config, {"lens": {"learn_aperture": False}}),
+    "aperture learned": lambda config: config.changed({"lens": {"learn_focus": False}}),
+    "focus learned": lambda config: config.changed({"lens": {"learn_aperture": False}}),
     "both learned": lambda config: config,
 }
 

@@ -12,10 +12,11 @@ from itertools import product
 from typing import Any
 
 from dofnerf.lab.bench.cell import NOT_DONE, Cell, Outcomes, mean_score
-from dofnerf.lab.bench.experiment import Choice, Experiment, all_combinations, changed
+from dofnerf.lab.bench.experiment import Choice, Experiment, all_combinations
 from dofnerf.lab.bench.results import Draft, number
 from dofnerf.lab.bench.tables import draw_crops
 from dofnerf.models.splat.config import SplatConfig
+from dofnerf.train import TrainConfig
 
 Choices = dict[str, Mapping[str, Mapping[str, object]]]
 PRESET = "preset"
@@ -72,9 +73,9 @@ def _plan(choice: Choice) -> list[Cell]:
         preset = choice.config(field, 0)
         lines = choices_of(field, preset.method).items()
         variants = {
-            name: partial(changed, changes=new)
+            name: partial(TrainConfig.changed, changes=new)
             for name, new in lines
-            if name == PRESET or changed(preset, new) != preset
+            if name == PRESET or preset.changed(new) != preset
         }
         cells += all_combinations(replace(choice, fields=(field,)), variants, validation=True)
     return cells

@@ -22,26 +22,7 @@ from dofnerf.models.volume.rays.samples import (
 from dofnerf.models.volume.rays.space import Space, choose_space
 
 __all__ = [
-    "CameraStack",
-    "DensityGrid",
-    "Patch",
-    "Pixels",
-    "Rays",
-    "Samples",
-    "Space",
-    "camera_rays",
-    "choose_space",
-    "complete_pixels",
-    "guided",
-    "importance",
-    "lens_rays",
-    "merge",
-    "patch_places",
-    "pixel_centres",
-    "pixel_rays",
-    "random_patch",
-    "random_pixels",
-    "samples_between",
-    "stack_cameras",
-    "stratified",
-]
+    "CameraStack", "DensityGrid", "Patch", "Pixels", "Rays", "Samples", "Space", "camera_rays", "choose_space",
+    "complete_pixels", "guided", "importance", "lens_rays", "merge", "patch_places", "pixel_centres", "pixel_rays",
+    "random_patch", "random_pixels", "samples_between", "stack_cameras", "stratified",
+]  # fmt: skip
