@@ -24,7 +24,6 @@ import dofnerf
 from dofnerf import scenes
 from dofnerf.evaluate.scores import held_out_psnr, largest_blur, lens_error
 from dofnerf.lab.bench.cell import validation
-from dofnerf.lab.bench.experiment import changed
 from dofnerf.train import KeepConfig, on_sharp_photos, preset, shortened, train, without_lens
 
 
@@ -48,10 +47,10 @@ def main() -> None:
     scene = scenes.load(given.scene, width=given.width) if given.scene else scenes.demo(width=given.width)
     scene = validation(scene) if given.validation else scene
     config = shortened(preset(given.preset, given.field), given.steps)
-    config = replace(changed(config, {"method": given.method}), photos=given.photos)
+    config = replace(config.changed({"method": given.method}), photos=given.photos)
     configs = {
         "pinhole": without_lens(config),
-        "ours": changed(config, {"lens": given.lens}),
+        "ours": config.changed({"lens": given.lens}),
         "oracle": on_sharp_photos(config),
     }
     if given.photos == "sharp":

@@ -41,6 +41,7 @@ _TRAIN = (
     "models/splat/test_splat_training.py",
     "studio/test_demo.py",
 )  # fmt: skip
+_TRAIN_TESTS = ("test_02_", "test_03_", "test_05_")  # of the examples
 _TRAIN_FIXTURES = {"trained", "bench"}
 _SLOW = (
     "lab/synth/test_lens", "lab/synth/test_package_scene.py", "models/splat/test_raster_gpu.py",
@@ -55,7 +56,7 @@ def pytest_collection_modifyitems(items) -> None:
     """Set the markers `train`, `slow` and `browser`."""
     for item in items:
         place, fixtures = str(item.path.relative_to(Path(__file__).parent)), {*item.fixturenames}
-        if place.startswith(_TRAIN) or _TRAIN_FIXTURES & fixtures:
+        if place.startswith(_TRAIN) or item.name.startswith(_TRAIN_TESTS) or _TRAIN_FIXTURES & fixtures:
             item.add_marker("train")
         if place.startswith(_SLOW) or _SLOW_FIXTURES & fixtures:
             item.add_marker("slow")

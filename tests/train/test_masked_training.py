@@ -53,7 +53,8 @@ def test_training_with_masks_is_as_good_elsewhere():
     steps = (60, 60, 20)
     masked, clean = trained(spoilt(0.0), "splat", steps), trained(scene(6, size=(24, 30)), "splat", steps)
     world = replace(scene(6, size=(24, 30)), frames=tuple(
-        replace(frame, mask=one.mask) for frame, one in zip(scene(6, size=(24, 30)).frames, spoilt(0.0).frames, strict=True)
+        replace(frame, mask=one.mask) for frame, one in zip(scene(6, size=(24, 30)).frames, spoilt(0.0).frames,
+        strict=True)
     ))  # fmt: skip
     assert held_out_psnr(masked, world) > held_out_psnr(clean, world) - 1.0
 

@@ -58,8 +58,8 @@ class Photo:
     """A prepared photo: `file` is the copy of `size` (width, height); `full` is the size that the photo has itself.
 
     `sharpness` compares photos of one scene; see `sharpness()`. Of a photo of more than 8 bits there is a `deep` copy,
-    too: poses are found in `file`, the scene gets the other. `mask`, if there is one, is that of the copy, in which what
-    it leaves out is filled in.
+    too: poses are found in `file`, the scene gets the other. `mask`, if there is one, is that of the copy, in which
+    what it leaves out is filled in.
     """
 
     name: str

@@ -88,8 +88,8 @@ class SparsePoints:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """`photos` (M, H, W, 3), `cameras` as given and as tensors, `numbers` (M,) of all photos, and `points`. `masks` (M, H,
-    W), if there are any, are 1 where a photo counts and 0 where it does not."""
+    """`photos` (M, H, W, 3), `cameras` as given and as tensors, `numbers` (M,) of all photos, and `points`. `masks` (M,
+    H, W), if there are any, are 1 where a photo counts and 0 where it does not."""
 
     names: tuple[str, ...]
     photos: PhotoStack

@@ -42,9 +42,9 @@ class Frame:
     """One view. `photo` trains, taken with `lens`; `sharp`, `near`, `far` show the same view with other lenses.
 
     `bounds` is this view's depth range; `seen` (N,) are indices into the scene's points, `seen_error` (N,) their
-    reprojection errors in pixels of this photo; `exif` is the photo's, where the scene's file has it.
-    Views of one `bracket` (a name) were taken from one place and differ in focus: they share a pose. Where `mask` is not
-    set, nothing counts; photos are filled in there (see `masks`).
+    reprojection errors in pixels of this photo; `exif` is the photo's, where the scene's file has it. Views of one
+    `bracket` (a name) were taken from one place and differ in focus: they share a pose. Where `mask` is not set,
+    nothing counts; photos are filled in there (see `masks`).
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Where a picture comes from: small frozen objects that load on demand and stack.
 
 `PictureFile` and `DepthFile` read, `Undistorted` removes distortion (distortion.py), `Resized` and `Cropped` change the
-size; masks.py and a light field's synthetic lens (formats/lightfield.py) have more. A photo is (H, W, 3) float32 display
-values; a depth map is (H, W) float32, a mask (H, W) bool.
+size; masks.py and a light field's synthetic lens (formats/lightfield.py) have more. A photo is (H, W, 3) float32
+display values; a depth map is (H, W) float32, a mask (H, W) bool.
 """
 
 from __future__ import annotations
