@@ -50,8 +50,9 @@ class _State:
 
 
 def interrupted_words() -> str:
-    """One line: what was kept, and the command to go on with."""
-    kept = _State.kept() if _State.kept is not None else ""
+    """One line: what was kept, and the command to go on with. Told once: a later command has kept nothing yet."""
+    tell, _State.kept = _State.kept, None
+    kept = tell() if tell is not None else ""
     if not _State.arguments:
         return "interrupted" + (f"; kept: {kept}" if kept else "")
     words, flag = list(_State.arguments), _RESUMES.get(_State.arguments[0])
