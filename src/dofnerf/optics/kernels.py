@@ -20,6 +20,7 @@ from typing import Any
 import numba
 import torch
 
+_WORKER = "dofnerf"
 _BANDS_PER_THREAD = 2  # so that a thread with a sharp band can help out with a blurred one
 
 
@@ -61,7 +62,7 @@ def run_jobs(kernel: Any, rows: int, arguments: tuple, least: int = 1, per_threa
 
     More bands `per_thread` balance better where rows differ much in what they cost.
     """
-    threads = max(1, min(torch.get_num_threads(), rows))
+    threads = 1 if threading.current_thread().name.startswith(_WORKER) else max(1, min(torch.get_num_threads(), rows))
     bands = max(1, min(rows // least, threads * per_thread if threads > 1 else 1))
     edges = [rows * i // bands for i in range(bands + 1)]
     if not kernel.signatures:
@@ -74,10 +75,24 @@ def run_jobs(kernel: Any, rows: int, arguments: tuple, least: int = 1, per_threa
         job.result()
 
 
+def run_each(work: Callable[[int], None], count: int) -> None:
+    """Call work(i) for i in range(count), side by side in as many threads as torch uses.
+
+    Kernels that `work` runs by `run_jobs` each stay in its thread.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1 or count == 1:
+        for i in range(count):
+            work(i)
+        return
+    for job in [_pool(threads, os.getpid()).submit(work, i) for i in range(count)]:
+        job.result()
+
+
 @cache
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     """One pool per process: threads do not survive a fork."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="dofnerf")
+    return ThreadPoolExecutor(threads, thread_name_prefix=_WORKER)
 
 
 class _say_if_slow:

@@ -16,14 +16,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, TypeVar
 
-import torch
 import tyro
 from torch import Tensor
 
 from dofnerf.camera import Camera
 from dofnerf.models.base import View
 from dofnerf.models.splat.gaussians import Drawn, Gaussians, Style, SubAperture
-from dofnerf.models.splat.raster import draw, project, rasterise, shifted
+from dofnerf.models.splat.raster import draw, project, rasterise_mean
 from dofnerf.optics import scatter, to_display, to_linear
 from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve
@@ -100,9 +99,8 @@ class GaussianBlur(BlurModel):
         projected = {
             radius: project(gaussians, camera, *opening, radius, style) for radius in {p.radius for p in parts}
         }
-        on_screen = (shifted(projected[part.radius], part, *opening) for part in parts)
-        views = [rasterise(one, camera.width, camera.height) for one in on_screen]
-        return shot.finished(Drawn(*(torch.stack(values).mean(0) for values in zip(*views, strict=True))), shot.light)
+        views = [projected[part.radius] for part in parts]
+        return shot.finished(rasterise_mean(views, parts, *opening, camera.width, camera.height), shot.light)
 
 
 @register

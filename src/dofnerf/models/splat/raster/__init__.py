@@ -9,6 +9,7 @@ linear light. Gradients reach all parameters of the Gaussians, and the lens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Literal
@@ -36,6 +37,7 @@ __all__ = [
     "from_colour",
     "project",
     "rasterise",
+    "rasterise_mean",
     "shifted",
 ]
 
@@ -99,6 +101,25 @@ def rasterise(projected: Projected, width: int, height: int, backend: Backend = 
         nothing = projected.table.sum() + projected.table.new_zeros(height, width, 5)
         return Drawn(nothing[..., :3], nothing[..., 3], nothing[..., 4])
     return _backend(backend, projected.table).rasterise(projected, width, height)
+
+
+def rasterise_mean(
+    projected: Sequence[Projected],
+    parts: Sequence[SubAperture],
+    aperture: Tensor | float,
+    focus_disparity: Tensor | float,
+    width: int,
+    height: int,
+    backend: Backend = "auto",
+) -> Drawn:
+    """The mean of the views through `parts` of a lens; `projected[i]` is the projection for the radius of `parts[i]`."""
+    like = projected[0].table
+    if len(like) and width > 0 and height > 0 and (found := _backend(backend, like)).__name__.endswith(".cpu"):
+        lens = (torch.as_tensor(value, dtype=like.dtype).reshape(()) for value in (aperture, focus_disparity))
+        return found.rasterise_mean(projected, parts, *lens, width, height)
+    seen = (shifted(*view, aperture, focus_disparity) for view in zip(projected, parts, strict=True))
+    views = [rasterise(one, width, height, backend) for one in seen]
+    return Drawn(*(torch.stack(values).mean(0) for values in zip(*views, strict=True)))
 
 
 def attribute(projected: Projected, values: Tensor, backend: Backend = "auto") -> Tensor:

@@ -1,27 +1,32 @@
 """The rasteriser in numba: the CPU version of reference.py, for float32. Projection is in project_cpu.py.
 
-**Tiles.** The picture is cut into tiles of WIDE × HIGH pixels. A Gaussian ends on an ellipse, and the range of columns
-of an ellipse in a band of rows has a closed form, as has the range of rows. So each tile's list holds exactly the
-Gaussians that touch it, near to far, and the rows that each touches. An *entry* is a Gaussian in a tile. Entries are
-first found Gaussian by Gaussian, near to far, each in a *slot*; a counting sort then groups them by tile and keeps
-their order. Gradients go back to the slots: those of one Gaussian are adjacent, and are summed in a fixed order.
+**Tiles.** The picture is cut into tiles of WIDE × HIGH pixels; a row of a tile is one vector (lanes.py). A Gaussian ends
+on an ellipse, and the range of columns of an ellipse in a band of rows has a closed form, as has the range of rows. So
+each tile's list holds exactly the Gaussians that touch it, near to far, and the rows that each touches. An *entry* is a
+Gaussian in a tile. Entries are first found Gaussian by Gaussian, near to far, each in a *slot*; a counting sort then
+groups them by tile and keeps their order. Gradients go back to the slots: those of one Gaussian are adjacent, and are
+summed in a fixed order.
 
-**Blending.** A tile's pixels lie row by row in arrays of AREA numbers, all in one buffer, so the rows that a Gaussian
-touches are one contiguous run. The inner loops over a run have no branches and vectorise; they start at 0 and at
-constant distances from each other, else the compiler could not prove that the arrays do not overlap. exp is a
+**Blending.** Inside the kernels pictures are stored tile by tile, (tiles, channels · AREA), padded to whole tiles. Along
+a row of a tile, dx is a constant vector and dy a number, so the exponent takes two multiplications. exp is a
 polynomial: its argument lies between −5.6 and 0, so exp(p) = exp(p/8)⁸ suffices.
 
 **Gradients** also go front to back. With v_i the change of the loss per unit of Gaussian i's weight at a pixel, and
 w_i = α_i T_i, the total Σ w_i v_i is known from the finished picture. So what lies behind Gaussian i, `rest`, is the
 total minus what has been passed, and ∂/∂α_i = T_i v_i − rest / (1 − α_i).
 
-Jobs own Gaussians or tiles, and write nothing that another job reads or writes: no atomics, and the same bits for any
-number of threads.
+**Sub-apertures.** The views through parts of a lens share their order of depths, and Gaussians differ only in place: by
+aperture · (focus disparity − disparity) times the part's centre. The kernels add that to the centres of the table, so
+all views are one operation, and its gradient is too.
+
+Jobs own Gaussians, tiles or views, and write nothing that another job reads or writes: no atomics, and the same bits
+for any number of threads.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,20 +34,24 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dofnerf.models.splat.gaussians import OPAQUEST, STOP, Drawn, Projected
+from dofnerf.models.splat.gaussians import OPAQUEST, STOP, Drawn, Projected, SubAperture
+from dofnerf.models.splat.raster.lanes import COUNT, greatest, keep, least, load, prefetch, spread, store, total, totals
 from dofnerf.models.splat.raster.project_cpu import project
-from dofnerf.optics.kernels import compiled, run_jobs
+from dofnerf.optics.kernels import compiled, run_each, run_jobs
 
-__all__ = ["attribute", "project", "rasterise"]
+__all__ = ["attribute", "project", "rasterise", "rasterise_mean"]
 
-WIDE, HIGH = 8, 16
+WIDE, HIGH = COUNT, 32
 AREA = WIDE * HIGH
+_CHANNELS = 5  # of a picture in tiles: transmittance, red, green, blue, disparity
 _BANDS = 6  # jobs per thread: the cost of tiles varies much
 _SLACK = 1e-3  # pixels: rounding must not cost a Gaussian a row, and each pixel is tested anyway
-_CHECK = 16  # entries between two checks whether all pixels of a tile are done
-_ONE, _ZERO, _HALF = np.float32(1), np.float32(0), np.float32(0.5)
+_AHEAD = 8  # entries between asking for a Gaussian and reading it
+_CHECK = 32  # entries between two checks whether all pixels of a tile are done
+_STILL = np.zeros(5, np.float32)  # no sub-aperture: see _Shift
+_ONE, _ZERO, _HALF, _TWO = np.float32(1), np.float32(0), np.float32(0.5), np.float32(2)
 _OPAQUEST, _STOP = np.float32(OPAQUEST), np.float32(STOP)
-_EIGHTH = np.float32(0.125)
+_EIGHTH, _LEAST_POWER = np.float32(0.125), np.float32(-5.6)
 # exp(x) on −0.7 … 0 by the polynomial of degree 5 with the least relative error, 9e-8, and the value 1 at 0
 _E1, _E2, _E3 = np.float32(0.9999947626), np.float32(0.4998997786), np.float32(0.1660284053)
 _E4, _E5 = np.float32(0.0398483114), np.float32(0.0058852542)
@@ -50,26 +59,47 @@ _E4, _E5 = np.float32(0.0398483114), np.float32(0.0058852542)
 
 def rasterise(projected: Projected, width: int, height: int) -> Drawn:
     """As `raster.rasterise`."""
-    return Drawn(*_Rasterise.apply(*projected, width, height))
+    nothing = torch.zeros(())
+    return rasterise_mean([projected], [SubAperture()], nothing, nothing, width, height)
+
+
+def rasterise_mean(
+    projected: Sequence[Projected],
+    parts: Sequence[SubAperture],
+    aperture: Tensor,
+    focus_disparity: Tensor,
+    width: int,
+    height: int,
+) -> Drawn:
+    """As `raster.rasterise_mean`."""
+    kinds = list({id(one): one for one in projected}.values())
+    places = [next(k for k, kind in enumerate(kinds) if kind is one) for one in projected]
+    tensors = [tensor for kind in kinds for tensor in kind]
+    return Drawn(*_Rasterise.apply((places, parts, width, height), aperture, focus_disparity, *tensors))
 
 
 def attribute(projected: Projected, values: Tensor) -> Tensor:
     """As `raster.attribute`."""
     height, width, channels = values.shape
     table, reach, depth = (tensor.detach().contiguous().numpy() for tensor in projected)
-    tiles = sort_into_tiles(table, reach, depth, width, height)
+    tiles = sort_into_tiles(near_to_far(depth, reach), table, reach, _STILL, width, height)
     parts = np.empty((tiles.slots, channels), np.float32)
-    pixels = values.detach().contiguous().numpy()
-    run_jobs(_attribute_tiles, len(tiles.lists) - 1, (*tiles.walk, table, reach, pixels, parts), per_thread=_BANDS)
-    return tiles.sum(parts, len(table))
+    pixels = np.zeros((len(tiles.lists) - 1, channels * AREA), np.float32)
+    run_jobs(_to_tiles, -(-height // HIGH), (values.detach().contiguous().numpy(), pixels, 0))
+    walk = (*tiles.walk, _packed(table, reach), tiles.across, pixels, parts)
+    run_jobs(_attribute_tiles, len(pixels), walk, per_thread=_BANDS)
+    share = torch.zeros(len(table), channels)
+    run_jobs(_sum_slots, len(tiles.order), (*tiles.filling, parts, share.numpy()))
+    return share
 
 
 class Tiles(NamedTuple):
-    """`entries` (E, 4) as in `_sort_entries`, tile i from `lists[i]` to `lists[i + 1]`. For gradients: `order`, the
-    Gaussians near to far, where the slots of each start, and how many are filled."""
+    """`entries` (E, 4) as in `_sort_entries`, tile i from `lists[i]` to `lists[i + 1]`, and how many tiles lie `across`.
+    For gradients: `order`, the Gaussians near to far, where the slots of each start, and how many are filled."""
 
     entries: np.ndarray
     lists: np.ndarray
+    across: int
     order: np.ndarray
     starts: np.ndarray
     filled: np.ndarray
@@ -79,57 +109,129 @@ class Tiles(NamedTuple):
     def walk(self) -> tuple[np.ndarray, np.ndarray]:
         return self.lists, self.entries
 
-    def sum(self, parts: np.ndarray, count: int) -> Tensor:
-        """Sum over the slots of each Gaussian, (slots, C) → (N, C)."""
-        total = torch.zeros(count, parts.shape[1])
-        run_jobs(_sum_slots, len(self.order), (self.order, self.starts, self.filled, parts, total.numpy()))
-        return total
+    @property
+    def filling(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.order, self.starts, self.filled
 
 
-def sort_into_tiles(table: np.ndarray, reach: np.ndarray, depth: np.ndarray, width: int, height: int) -> Tiles:
-    """The lists of Gaussians of each tile, near to far; of two at one depth the first comes first."""
-    counts = np.empty(len(table), np.int64)
-    run_jobs(_count_slots, len(table), (table, reach, width, height, counts))
-    drawn = np.flatnonzero(counts)
+def near_to_far(depth: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """The indices of the Gaussians that are drawn, near to far; of two at one depth the first comes first."""
+    drawn = np.flatnonzero(reach > 0)
     bits = depth[drawn].view(np.uint32).astype(np.uint64)  # of positive floats: in the order of their values
     keys = bits << np.uint64(32) | drawn.astype(np.uint64)
-    order = (np.sort(keys) & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    ends = np.cumsum(counts[order])
-    slots = int(ends[-1]) if len(ends) else 0
-    starts = ends - counts[order]
+    keys.sort()
+    return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+
+
+def sort_into_tiles(
+    order: np.ndarray, table: np.ndarray, reach: np.ndarray, shift: np.ndarray, width: int, height: int
+) -> Tiles:
+    """The lists of Gaussians of each tile, in the given order; `shift` as in `_centre`."""
+    starts = np.empty(len(order) + 1, np.int64)
+    run_jobs(_count_slots, len(order), (order, table, reach, shift, width, height, starts))
+    slots = int(_add_up(starts))
     filled, found = np.empty(len(order), np.int64), np.empty((slots, 2), np.int32)
-    run_jobs(_fill_slots, len(order), (order, table, reach, width, height, starts, filled, found))
-    lists = np.zeros(-(-width // WIDE) * -(-height // HIGH) + 1, np.int64)
+    run_jobs(_fill_slots, len(order), (order, table, reach, shift, width, height, starts, filled, found))
+    across = -(-width // WIDE)
+    lists = np.zeros(across * -(-height // HIGH) + 1, np.int64)
     _count_entries(starts, filled, found, lists[1:])
     np.cumsum(lists, out=lists)
     entries = np.empty((lists[-1], 4), np.int32)
     _sort_entries(order, starts, filled, found, lists[:-1].copy(), entries)
-    return Tiles(entries, lists, order, starts, filled, slots)
+    return Tiles(entries, lists, across, order, starts, filled, slots)
 
 
 class _Rasterise(torch.autograd.Function):
+    """Inputs: (table of each part, parts, width, height), aperture, focus disparity, and the tensors of the tables."""
+
     @staticmethod
-    def forward(
-        ctx: Any, table: Tensor, reach: Tensor, depth: Tensor, width: int, height: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        rows, ends, order = (tensor.detach().contiguous().numpy() for tensor in (table, reach, depth))
-        tiles = sort_into_tiles(rows, ends, order, width, height)
+    def forward(ctx: Any, views: tuple, aperture: Tensor, focus: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        places, parts, width, height = views
+        arrays = [tensor.detach().contiguous().numpy() for tensor in tensors]
+        tables, reaches, depths = arrays[::3], arrays[1::3], arrays[2::3]
+        order = near_to_far(depths[0], np.maximum.reduce(reaches))
+        shifts = [
+            np.array([float(aperture) * part.x, -float(aperture) * part.y, float(focus), part.x, -part.y], np.float32)
+            for part in parts
+        ]
+        lists: list[Any] = [None] * len(parts)
+
+        def sort(number: int) -> None:
+            kind = places[number]
+            lists[number] = sort_into_tiles(order, tables[kind], reaches[kind], shifts[number], width, height)
+
+        run_each(sort, len(parts))
+        count = len(lists[0].lists) - 1
+        pictures = _aligned(len(parts), count, _CHANNELS * AREA)
+        used = np.empty((len(parts), count), np.int64)
+        rows = [_packed(*kind) for kind in zip(tables, reaches, strict=True)]
+        ctx.views = [
+            ((*tiles.walk, rows[kind], shift, tiles.across, seen), picture, tiles, kind)
+            for tiles, kind, shift, seen, picture in zip(lists, places, shifts, used, pictures, strict=True)
+        ]
+        for walk, picture, _, _ in ctx.views:
+            run_jobs(_forward_tiles, count, (*walk, picture), per_thread=_BANDS)
         out = torch.empty(height, width, 3), torch.empty(height, width), torch.empty(height, width)
-        used = np.empty(len(tiles.lists) - 1, np.int64)
-        walk = (*tiles.walk, rows, ends)
-        run_jobs(_forward_tiles, len(used), (*walk, *(tensor.numpy() for tensor in out), used), per_thread=_BANDS)
-        ctx.walk, ctx.used, ctx.tiles, ctx.count = walk, used, tiles, len(table)
-        ctx.save_for_backward(*out)
+        run_jobs(_from_tiles, -(-height // HIGH), (pictures, *(tensor.numpy() for tensor in out)))
+        ctx.tables, ctx.lens = tables, (float(aperture), float(focus))
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        out = [tensor.numpy() for tensor in ctx.saved_tensors]
-        given = [grad.contiguous().numpy() for grad in grads]
-        parts = np.empty((ctx.tiles.slots, 10), np.float32)
-        run_jobs(_backward_tiles, len(ctx.used), (*ctx.walk, ctx.used, *out, *given, parts), per_thread=_BANDS)
-        return ctx.tiles.sum(parts, ctx.count), None, None, None, None
+        given = _aligned(*ctx.views[0][1].shape)
+        given[:] = 0
+        height, width = grads[1].shape
+        for channel, grad in ((0, grads[2]), (1, grads[0]), (4, grads[1])):
+            values = (grad / len(ctx.views)).reshape(height, width, -1).contiguous().numpy()
+            run_jobs(_to_tiles, -(-height // HIGH), (values, given, channel))
+        sums = [torch.zeros(len(table), 11) for table in ctx.tables]
+        for walk, picture, tiles, kind in ctx.views:
+            parts = np.empty((tiles.slots, 10), np.float32)
+            run_jobs(_backward_tiles, len(given), (*walk, picture, given, parts), per_thread=_BANDS)
+            gathered = (*tiles.filling, parts, ctx.tables[kind], walk[3], sums[kind].numpy())
+            run_jobs(_gather, len(tiles.order), gathered)
+        aperture, focus = ctx.lens
+        g_aperture, g_focus, g_tables = 0.0, 0.0, []
+        for table, found in zip(ctx.tables, sums, strict=True):
+            along = found[:, 10]  # gradient of the distance by which a Gaussian moves for the outermost sub-aperture
+            g_aperture += float(along @ (focus - torch.from_numpy(table[:, 9])))
+            g_focus += aperture * float(along.sum(dtype=torch.float64))
+            found[:, 9] -= aperture * along
+            g_tables += [found[:, :10], None, None]
+        return None, torch.tensor(g_aperture), torch.tensor(g_focus), *g_tables
+
+
+def _packed(table: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """What blending reads of each Gaussian, (N, 16), in one cache line: column, row, the factors of dx², dx dy and dy² in
+    the exponent, opacity, red, green, blue, disparity, and the least exponent."""
+    rows = _aligned(len(table), 16)
+    run_jobs(_pack, len(table), (table, reach, rows))
+    return rows
+
+
+def _aligned(*shape: int) -> np.ndarray:
+    """An empty float32 array on a boundary of 64 bytes: a row of a tile that straddles two cache lines costs twice."""
+    room = np.empty(math.prod(shape) + 16, np.float32)
+    first = -(room.ctypes.data // 4) % 16
+    return room[first : first + math.prod(shape)].reshape(shape)
+
+
+@compiled
+def _pack(first, last, table, reach, rows):
+    for i in range(first, last):
+        for c in range(10):
+            rows[i, c] = table[i, c]
+        rows[i, 2], rows[i, 3], rows[i, 4] = -_HALF * table[i, 2], -table[i, 3], -_HALF * table[i, 4]
+        rows[i, 10] = -_HALF * reach[i]
+
+
+@compiled
+def _centre(table, shift, i):
+    """Where Gaussian i is seen: (column, row). `shift` (5,): the sub-aperture's centre times the aperture, right and
+    down; the focus disparity; and its centre alone."""
+    away = shift[2] - table[i, 9]
+    return table[i, 0] + shift[0] * away, table[i, 1] + shift[1] * away
 
 
 @compiled
@@ -150,15 +252,29 @@ def _tile_range(middle, half, pixels, step):
 
 
 @compiled
-def _count_slots(first, last, table, reach, width, height, counts):
-    """Upper bound on the slots of Gaussians [first, last): the tiles of their bounding boxes → counts (N,)."""
-    for i in range(first, last):
-        counts[i] = 0
+def _count_slots(first, last, order, table, reach, shift, width, height, counts):  # noqa: PLR0913, PLR0917
+    """Upper bound on the slots of the Gaussians order[first:last]: the tiles of their bounding boxes → counts (N,)."""
+    for n in range(first, last):
+        i = order[n]
+        counts[n] = 0
         if reach[i] > 0:
+            x, y = _centre(table, shift, i)
             half_width, half_height, _ = _box(table, reach, i)
-            left, right = _tile_range(float(table[i, 0]), half_width, width, WIDE)
-            top, bottom = _tile_range(float(table[i, 1]), half_height, height, HIGH)
-            counts[i] = (right - left) * (bottom - top)
+            left, right = _tile_range(float(x), half_width, width, WIDE)
+            top, bottom = _tile_range(float(y), half_height, height, HIGH)
+            counts[n] = (right - left) * (bottom - top)
+
+
+@compiled
+def _add_up(counts):
+    """Replace counts by their sums up to each, exclusive; returns the sum of all."""
+    whole = 0
+    for n in range(counts.shape[0] - 1):
+        count = counts[n]
+        counts[n] = whole
+        whole += count
+    counts[-1] = whole
+    return whole
 
 
 @compiled
@@ -176,7 +292,7 @@ def _span(low, high, along, skew, ends, det, furthest):
 
 
 @compiled
-def _fill_slots(first, last, order, table, reach, width, height, starts, filled, found):  # noqa: PLR0913, PLR0917
+def _fill_slots(first, last, order, table, reach, shift, width, height, starts, filled, found):  # noqa: PLR0913, PLR0917
     """Find the entries of the Gaussians order[first:last].
 
     Gaussian order[n] has the slots from starts[n] on and fills filled[n] of them; `found` (slots, 2) int32 is the tile,
@@ -185,7 +301,11 @@ def _fill_slots(first, last, order, table, reach, width, height, starts, filled,
     across = (width + WIDE - 1) // WIDE
     for n in range(first, last):
         i = order[n]
-        x, y = float(table[i, 0]), float(table[i, 1])
+        filled[n] = 0
+        if starts[n + 1] == starts[n]:
+            continue
+        column, row = _centre(table, shift, i)
+        x, y = float(column), float(row)
         a, b, c, ends = float(table[i, 2]), float(table[i, 3]), float(table[i, 4]), float(reach[i])
         half_width, half_height, det = _box(table, reach, i)
         begin, end = _tile_range(y, half_height, height, HIGH)
@@ -244,200 +364,228 @@ def _sort_entries(order, starts, filled, found, next_entry, entries):
 
 
 @compiled
-def _sum_slots(first, last, order, starts, filled, parts, total):
-    """Add the parts (slots, C) of each of the Gaussians order[first:last] to total (N, C)."""
+def _sum_slots(first, last, order, starts, filled, parts, sums):
+    """Add the parts (slots, C) of each of the Gaussians order[first:last] to its row of sums (N, C)."""
     for n in range(first, last):
         i = order[n]
         for slot in range(starts[n], starts[n] + filled[n]):
-            for c in range(total.shape[1]):
-                total[i, c] += parts[slot, c]
+            for c in range(parts.shape[1]):
+                sums[i, c] += parts[slot, c]
+
+
+@compiled
+def _gather(first, last, order, starts, filled, parts, table, shift, grads):  # noqa: PLR0913, PLR0917
+    """Sum the parts (slots, 10) of `_backward_tiles` of each of the Gaussians order[first:last], and add the gradient of
+    its row of the table, and that along the direction of the sub-aperture's centre, to grads (N, 11)."""
+    s = np.empty(10, np.float32)
+    for n in range(first, last):
+        if filled[n] == 0:
+            continue
+        i = order[n]
+        s[:] = _ZERO
+        for slot in range(starts[n], starts[n] + filled[n]):
+            for c in range(10):
+                s[c] += parts[slot, c]
+        a, b, c = table[i, 2], table[i, 3], table[i, 4]
+        gx, gy = a * s[1] + b * s[2], c * s[2] + b * s[1]
+        grads[i, 0] += gx
+        grads[i, 1] += gy
+        grads[i, 2] -= _HALF * s[3]
+        grads[i, 3] -= s[8]
+        grads[i, 4] -= _HALF * s[9]
+        grads[i, 5] += s[0] / table[i, 5]
+        for k in range(4):
+            grads[i, 6 + k] += s[4 + k]
+        grads[i, 10] += shift[3] * gx + shift[4] * gy
+
+
+@compiled
+def _to_tiles(first, last, values, pixels, channel):
+    """Copy rows of tiles [first, last) of values (H, W, C) to pixels (tiles, … · AREA), from `channel` on."""
+    height, width, channels = values.shape
+    across = (width + WIDE - 1) // WIDE
+    for y in range(first * HIGH, min(last * HIGH, height)):
+        for x in range(width):
+            tile, place = y // HIGH * across + x // WIDE, y % HIGH * WIDE + x % WIDE
+            for c in range(channels):
+                pixels[tile, (channel + c) * AREA + place] = values[y, x, c]
+
+
+@compiled
+def _from_tiles(first, last, pictures, light, disparity, alpha):
+    """The mean of pictures (views, tiles, 5 · AREA), rows of tiles [first, last) → light (H, W, 3), disparity and alpha
+    (H, W)."""
+    height, width = alpha.shape
+    across = (width + WIDE - 1) // WIDE
+    share = _ONE / np.float32(pictures.shape[0])
+    mean = np.empty(_CHANNELS * AREA, np.float32)
+    for tile in range(first * across, last * across):
+        for i in range(0, _CHANNELS * AREA, WIDE):
+            one = load(pictures[0, tile], i)
+            for view in range(1, pictures.shape[0]):
+                one = one + load(pictures[view, tile], i)
+            store(mean, i, one * share)
+        x0, y0 = (tile % across) * WIDE, (tile // across) * HIGH
+        for y in range(min(HIGH, height - y0)):
+            for x in range(min(WIDE, width - x0)):
+                i = y * WIDE + x
+                alpha[y0 + y, x0 + x] = _ONE - mean[i]
+                for c in range(3):
+                    light[y0 + y, x0 + x, c] = mean[(1 + c) * AREA + i]
+                disparity[y0 + y, x0 + x] = mean[4 * AREA + i]
 
 
 @compiled
 def _exp(power):
-    """exp for arguments −5.6 … 0; finite elsewhere."""
-    x = max(power, np.float32(-5.6)) * _EIGHTH
-    y = _ONE + x * (_E1 + x * (_E2 + x * (_E3 + x * (_E4 + x * _E5))))
+    """exp of Lanes for arguments −5.6 … 0; finite elsewhere."""
+    x = greatest(power, _LEAST_POWER) * _EIGHTH
+    y = x * (x * (x * (x * (x * _E5 + _E4) + _E3) + _E2) + _E1) + _ONE
     y = y * y
     y = y * y
     return y * y
 
 
 @compiled
-def _pixel_centres(buffer):
-    """Fill the first two arrays of a buffer: column and row of each pixel's centre in its tile."""
-    for i in range(AREA):
-        buffer[i] = i % WIDE + 0.5
-        buffer[AREA + i] = i // WIDE + 0.5
+def _columns():
+    """The columns of the pixels' centres in a row of a tile, as Lanes."""
+    centres = np.empty(WIDE, np.float32)
+    for i in range(WIDE):
+        centres[i] = np.float32(i) + _HALF
+    return load(centres, 0)
 
 
 @compiled
-def _all_done(buffer, start):
-    most = _ZERO
-    for i in range(AREA):
-        most = max(most, buffer[start + i])
-    return most < _STOP
+def _all_done(transmittance):
+    most = load(transmittance, 0)
+    for i in range(WIDE, AREA, WIDE):
+        most = greatest(most, load(transmittance, i))
+    return total(keep(most >= _STOP, spread(_ONE))) == _ZERO
 
 
 @compiled
-def _forward_tiles(first, last, starts, entries, table, reach, light, disparity, alpha, used):  # noqa: PLR0913, PLR0917
-    """Blend tiles [first, last) into light (H, W, 3), disparity (H, W), alpha (H, W); `used` (tiles,): entries that
-    were needed."""
-    height, width = alpha.shape
-    across = (width + WIDE - 1) // WIDE
-    b = np.empty(7 * AREA, np.float32)  # column, row, transmittance, red, green, blue, disparity
-    _pixel_centres(b)
+def _forward_tiles(first, last, starts, entries, rows, shift, across, used, picture):  # noqa: PLR0913, PLR0917
+    """Blend tiles [first, last) into picture (tiles, 5 · AREA); `used` (tiles,): entries that were needed."""
+    columns = _columns()
     for tile in range(first, last):
-        x0, y0 = (tile % across) * WIDE, (tile // across) * HIGH
-        rows, columns = min(HIGH, height - y0), min(WIDE, width - x0)
-        for i in range(2 * AREA, 7 * AREA):
+        x0, y0 = np.float32((tile % across) * WIDE), np.float32((tile // across) * HIGH)
+        b = picture[tile]
+        for i in range(AREA):
+            b[i] = _ONE
+        for i in range(AREA, _CHANNELS * AREA):
             b[i] = _ZERO
-        for y in range(rows):
-            for x in range(columns):
-                b[2 * AREA + y * WIDE + x] = _ONE  # pixels beyond the border stay 0: done
         begin, end = starts[tile], starts[tile + 1]
         count = end - begin
         for n in range(count):
-            if n % _CHECK == 0 and n > 0 and _all_done(b, 2 * AREA):
+            if n % _CHECK == _CHECK - 1 and _all_done(b):
                 count = n
                 break
-            g = np.uintp(entries[begin + n, 0])
-            mx, my = table[g, 0] - np.float32(x0), table[g, 1] - np.float32(y0)
-            ca, cb, cc = -_HALF * table[g, 2], -table[g, 3], -_HALF * table[g, 4]
-            opacity, cut = table[g, 5], -_HALF * reach[g]
-            red, green, blue, near = table[g, 6], table[g, 7], table[g, 8], table[g, 9]
-            run = b[entries[begin + n, 2] * WIDE :]
-            for i in range((entries[begin + n, 3] - entries[begin + n, 2]) * WIDE):
-                dx, dy = run[i] - mx, run[AREA + i] - my
-                power = (ca * dx + cb * dy) * dx + cc * dy * dy
-                a = min(opacity * _exp(power), _OPAQUEST)
-                t = run[2 * AREA + i]
-                w = a * t if (power >= cut) & (t >= _STOP) else _ZERO
-                run[2 * AREA + i] = t - w
-                run[3 * AREA + i] += w * red
-                run[4 * AREA + i] += w * green
-                run[5 * AREA + i] += w * blue
-                run[6 * AREA + i] += w * near
+            e = begin + n
+            prefetch(rows, entries[min(e + _AHEAD, end - 1), 0])
+            g = np.uintp(entries[e, 0])
+            x, y = _centre(rows, shift, g)
+            ca, cb, cc = rows[g, 2], rows[g, 3], rows[g, 4]
+            opacity, cut = rows[g, 5], rows[g, 10]
+            red, green, blue, near = rows[g, 6], rows[g, 7], rows[g, 8], rows[g, 9]
+            dx = columns - (x - x0)
+            along, skew, middle = dx * dx * ca, dx * cb, y - y0 - _HALF
+            for i in range(entries[e, 2] * WIDE, entries[e, 3] * WIDE, WIDE):
+                dy = np.float32(i // WIDE) - middle
+                power = (skew + cc * dy) * dy + along
+                t = load(b, i)
+                a = least(_exp(power) * opacity, _OPAQUEST)
+                w = keep((power >= cut) & (t >= _STOP), a * t)
+                store(b, i, t - w)
+                store(b, i + AREA, load(b, i + AREA) + w * red)
+                store(b, i + 2 * AREA, load(b, i + 2 * AREA) + w * green)
+                store(b, i + 3 * AREA, load(b, i + 3 * AREA) + w * blue)
+                store(b, i + 4 * AREA, load(b, i + 4 * AREA) + w * near)
         used[tile] = count
-        for y in range(rows):
-            for x in range(columns):
-                i = y * WIDE + x
-                alpha[y0 + y, x0 + x] = _ONE - b[2 * AREA + i]
-                light[y0 + y, x0 + x, 0] = b[3 * AREA + i]
-                light[y0 + y, x0 + x, 1] = b[4 * AREA + i]
-                light[y0 + y, x0 + x, 2] = b[5 * AREA + i]
-                disparity[y0 + y, x0 + x] = b[6 * AREA + i]
 
 
 @compiled
 def _backward_tiles(  # noqa: PLR0913, PLR0917
-    first, last, starts, entries, table, reach, used, light, disparity, alpha, g_light, g_disparity, g_alpha, parts
+    first, last, starts, entries, rows, shift, across, used, picture, given, parts
 ):
-    """Gradients of each entry's row of the table, from tiles [first, last) → `parts` (slots, 10)."""
-    height, width = alpha.shape
-    across = (width + WIDE - 1) // WIDE
-    # Column, row, transmittance, rest, gradients of red, green, blue, disparity, alpha.
-    b = np.empty(9 * AREA, np.float32)
-    _pixel_centres(b)
+    """Sums over the pixels of each entry, from tiles [first, last) → `parts` (slots, 10): with k the gradient of the
+    exponent, Σ k (1, dx, dy, dx²), Σ weight · the gradients of red, green, blue and disparity, Σ k (dx dy, dy²).
+
+    `given` (tiles, 5 · AREA) are the gradients of alpha, red, green, blue and disparity.
+    """
+    columns = _columns()
+    state = np.empty(2 * AREA, np.float32)  # transmittance, rest
     for tile in range(first, last):
-        x0, y0 = (tile % across) * WIDE, (tile // across) * HIGH
-        rows, columns = min(HIGH, height - y0), min(WIDE, width - x0)
-        for i in range(2 * AREA, 9 * AREA):
-            b[i] = _ZERO
-        for y in range(rows):
-            for x in range(columns):
-                i = y * WIDE + x
-                py, px = y0 + y, x0 + x
-                b[2 * AREA + i] = _ONE
-                total = g_alpha[py, px] * alpha[py, px] + g_disparity[py, px] * disparity[py, px]
-                for c in range(3):
-                    total += g_light[py, px, c] * light[py, px, c]
-                    b[(4 + c) * AREA + i] = g_light[py, px, c]
-                b[3 * AREA + i] = total
-                b[7 * AREA + i] = g_disparity[py, px]
-                b[8 * AREA + i] = g_alpha[py, px]
-        for e in range(starts[tile], starts[tile] + used[tile]):
+        x0, y0 = np.float32((tile % across) * WIDE), np.float32((tile // across) * HIGH)
+        b, g_of = picture[tile], given[tile]
+        for i in range(0, AREA, WIDE):
+            whole = (spread(_ONE) - load(b, i)) * load(g_of, i)
+            for c in range(1, _CHANNELS):
+                whole = whole + load(b, c * AREA + i) * load(g_of, c * AREA + i)
+            store(state, i, spread(_ONE))
+            store(state, i + AREA, whole)
+        end = starts[tile] + used[tile]
+        for e in range(starts[tile], end):
+            prefetch(rows, entries[min(e + _AHEAD, end - 1), 0])
+            prefetch(parts, entries[min(e + _AHEAD, end - 1), 1])
             g, slot = np.uintp(entries[e, 0]), np.uintp(entries[e, 1])
-            mx, my = table[g, 0] - np.float32(x0), table[g, 1] - np.float32(y0)
-            ca, cb, cc = -_HALF * table[g, 2], -table[g, 3], -_HALF * table[g, 4]
-            opacity, cut = table[g, 5], -_HALF * reach[g]
-            red, green, blue, near = table[g, 6], table[g, 7], table[g, 8], table[g, 9]
-            s0 = sx = sy = sxx = sxy = syy = s_red = s_green = s_blue = s_near = _ZERO
-            run = b[entries[e, 2] * WIDE :]
-            for i in range((entries[e, 3] - entries[e, 2]) * WIDE):
-                dx, dy = run[i] - mx, run[AREA + i] - my
-                power = (ca * dx + cb * dy) * dx + cc * dy * dy
-                raw = opacity * _exp(power)
-                t = run[2 * AREA + i]
-                a = min(raw, _OPAQUEST) if (power >= cut) & (t >= _STOP) else _ZERO
+            x, y = _centre(rows, shift, g)
+            ca, cb, cc = rows[g, 2], rows[g, 3], rows[g, 4]
+            opacity, cut = rows[g, 5], rows[g, 10]
+            red, green, blue, near = rows[g, 6], rows[g, 7], rows[g, 8], rows[g, 9]
+            dx = columns - (x - x0)
+            along, skew, middle = dx * dx * ca, dx * cb, y - y0 - _HALF
+            k0 = k1 = k2 = s_red = s_green = s_blue = s_near = spread(_ZERO)
+            for i in range(entries[e, 2] * WIDE, entries[e, 3] * WIDE, WIDE):
+                dy = np.float32(i // WIDE) - middle
+                power = (skew + cc * dy) * dy + along
+                t, rest = load(state, i), load(state, i + AREA)
+                raw = _exp(power) * opacity
+                a = keep((power >= cut) & (t >= _STOP), least(raw, _OPAQUEST))
                 w = a * t
-                run[2 * AREA + i] = t - w
-                gr, gg, gb, gd = run[4 * AREA + i], run[5 * AREA + i], run[6 * AREA + i], run[7 * AREA + i]
-                v = red * gr + green * gg + blue * gb + near * gd + run[8 * AREA + i]
-                rest = run[3 * AREA + i] - w * v
-                run[3 * AREA + i] = rest
-                k = w * v - rest * a / (_ONE - a) if raw <= _OPAQUEST else _ZERO
-                kx, ky = k * dx, k * dy
-                s0 += k
-                sx += kx
-                sy += ky
-                sxx += kx * dx
-                sxy += kx * dy
-                syy += ky * dy
-                s_red += w * gr
-                s_green += w * gg
-                s_blue += w * gb
-                s_near += w * gd
-            parts[slot, 0] = -_ONE * (ca * sx * np.float32(2) + cb * sy)
-            parts[slot, 1] = -_ONE * (cc * sy * np.float32(2) + cb * sx)
-            parts[slot, 2] = -_HALF * sxx
-            parts[slot, 3] = -sxy
-            parts[slot, 4] = -_HALF * syy
-            parts[slot, 5] = s0 / opacity
-            parts[slot, 6] = s_red
-            parts[slot, 7] = s_green
-            parts[slot, 8] = s_blue
-            parts[slot, 9] = s_near
+                store(state, i, t - w)
+                gr, gg, gb = load(g_of, i + AREA), load(g_of, i + 2 * AREA), load(g_of, i + 3 * AREA)
+                gd = load(g_of, i + 4 * AREA)
+                v = w * (gr * red + gg * green + gb * blue + gd * near + load(g_of, i))
+                rest = rest - v
+                store(state, i + AREA, rest)
+                # a / (1 − a) times what lies behind; a Gaussian at its largest alpha has no gradient
+                k = keep(raw <= _OPAQUEST, v - rest * a / (spread(_ONE) - a))
+                ky = k * dy
+                k0, k1, k2 = k0 + k, k1 + ky, k2 + ky * dy
+                s_red, s_green, s_blue, s_near = s_red + w * gr, s_green + w * gg, s_blue + w * gb, s_near + w * gd
+            kx = k0 * dx
+            store(parts[slot], 0, totals(k0, s_red, kx, s_green, k1, s_blue, kx * dx, s_near))
+            parts[slot, 8] = total(k1 * dx)
+            parts[slot, 9] = total(k2)
         for e in range(starts[tile] + used[tile], starts[tile + 1]):
             for c in range(10):
                 parts[entries[e, 1], c] = _ZERO
 
 
 @compiled
-def _attribute_tiles(first, last, starts, entries, table, reach, values, parts):
-    """Σ over pixels of weight · values (H, W, C), for tiles [first, last) → `parts` (slots, C)."""
-    height, width, channels = values.shape
-    across = (width + WIDE - 1) // WIDE
-    b = np.empty(4 * AREA, np.float32)  # column, row, transmittance, weight
-    _pixel_centres(b)
-    value = np.zeros((channels, AREA), np.float32)
+def _attribute_tiles(first, last, starts, entries, rows, across, pixels, parts):
+    """Σ over pixels (tiles, C · AREA) of weight · value, for tiles [first, last) → `parts` (slots, C)."""
+    columns = _columns()
+    state = np.empty(2 * AREA, np.float32)  # transmittance, weight
     for tile in range(first, last):
-        x0, y0 = (tile % across) * WIDE, (tile // across) * HIGH
-        rows, columns = min(HIGH, height - y0), min(WIDE, width - x0)
-        for i in range(2 * AREA, 4 * AREA):
-            b[i] = _ZERO
-        value[:] = _ZERO
-        for y in range(rows):
-            for x in range(columns):
-                b[2 * AREA + y * WIDE + x] = _ONE
-                for c in range(channels):
-                    value[c, y * WIDE + x] = values[y0 + y, x0 + x, c]
+        x0, y0 = np.float32((tile % across) * WIDE), np.float32((tile // across) * HIGH)
+        state[:AREA] = _ONE
+        values = pixels[tile]
         for e in range(starts[tile], starts[tile + 1]):
             g, slot = np.uintp(entries[e, 0]), np.uintp(entries[e, 1])
-            mx, my = table[g, 0] - np.float32(x0), table[g, 1] - np.float32(y0)
-            ca, cb, cc = -_HALF * table[g, 2], -table[g, 3], -_HALF * table[g, 4]
-            opacity, cut = table[g, 5], -_HALF * reach[g]
-            begin, length = entries[e, 2] * WIDE, (entries[e, 3] - entries[e, 2]) * WIDE
-            run = b[begin:]
-            for i in range(length):
-                dx, dy = run[i] - mx, run[AREA + i] - my
-                power = (ca * dx + cb * dy) * dx + cc * dy * dy
-                t = run[2 * AREA + i]
-                w = min(opacity * _exp(power), _OPAQUEST) * t if (power >= cut) & (t >= _STOP) else _ZERO
-                run[2 * AREA + i] = t - w
-                run[3 * AREA + i] = w
-            for c in range(channels):
-                total, of = _ZERO, value[c, begin:]
-                for i in range(length):
-                    total += run[3 * AREA + i] * of[i]
-                parts[slot, c] = total
+            ca, cb, cc = rows[g, 2], rows[g, 3], rows[g, 4]
+            opacity, cut = rows[g, 5], rows[g, 10]
+            dx = columns - (rows[g, 0] - x0)
+            along, skew, middle = dx * dx * ca, dx * cb, rows[g, 1] - y0 - _HALF
+            begin, end = entries[e, 2] * WIDE, entries[e, 3] * WIDE
+            for i in range(begin, end, WIDE):
+                dy = np.float32(i // WIDE) - middle
+                power = (skew + cc * dy) * dy + along
+                t = load(state, i)
+                w = keep((power >= cut) & (t >= _STOP), least(_exp(power) * opacity, _OPAQUEST) * t)
+                store(state, i, t - w)
+                store(state, i + AREA, w)
+            for c in range(parts.shape[1]):
+                one = spread(_ZERO)
+                for i in range(begin, end, WIDE):
+                    one = one + load(state, i + AREA) * load(values, c * AREA + i)
+                parts[slot, c] = total(one)
