@@ -12,9 +12,11 @@ import operator
 from typing import Any
 
 from llvmlite import ir
+from numba import extending
 from numba.core import types
-from numba.extending import intrinsic, models, overload, register_model
+from numba.extending import models, overload, register_model
 
+intrinsic: Any = extending.intrinsic  # a kernel calls it without the context
 COUNT = 8
 _FAST = ("contract", "arcp", "nsz", "afn", "reassoc")
 _FLOATS, _BITS = ir.VectorType(ir.FloatType(), COUNT), ir.VectorType(ir.IntType(1), COUNT)
@@ -43,24 +45,24 @@ def _spread(builder: ir.IRBuilder, value: ir.Value, kind: types.Type) -> ir.Valu
 
 
 def _is_operand(kind: types.Type) -> bool:
-    return kind == LANES or kind == types.float32
+    return kind in (LANES, types.float32)
 
 
 def _define(operation: Any, emit: Any, result: types.Type) -> None:
     """Let `operation` of two Lanes, or of one and a float32, be the instruction `emit`."""
 
     @intrinsic
-    def apply(context, a, b):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def apply(context, a, b):
+        def generate(context, builder, signature, arguments):
             kinds = signature.args
             return emit(builder, *(_spread(builder, v, k) for v, k in zip(arguments, kinds, strict=True)))
 
         return result(a, b), generate
 
     @overload(operation, inline="always")
-    def choose(a, b):  # type: ignore[no-untyped-def]
+    def choose(a, b):
         if LANES in (a, b) and _is_operand(a) and _is_operand(b):
-            return lambda a, b: apply(a, b)
+            return lambda a, b: apply(a, b)  # noqa: PLW0108 (numba wants a function)
         return None
 
 
@@ -73,13 +75,13 @@ _define(operator.le, lambda builder, a, b: builder.fcmp_ordered("<=", a, b), MAS
 
 
 @intrinsic
-def _both(context, a, b):  # type: ignore[no-untyped-def]
+def _both(context, a, b):
     return MASK(MASK, MASK), lambda context, builder, signature, given: builder.and_(*given)
 
 
 @overload(operator.and_, inline="always")
-def _and(a, b):  # type: ignore[no-untyped-def]
-    return (lambda a, b: _both(a, b)) if (a, b) == (MASK, MASK) else None
+def _and(a, b):
+    return (lambda a, b: _both(a, b)) if (a, b) == (MASK, MASK) else None  # noqa: PLW0108
 
 
 def _pointer(context: Any, builder: ir.IRBuilder, array: ir.Value, kind: types.Array, index: ir.Value) -> ir.Value:
@@ -88,10 +90,10 @@ def _pointer(context: Any, builder: ir.IRBuilder, array: ir.Value, kind: types.A
 
 
 @intrinsic
-def load(context, array, index):  # type: ignore[no-untyped-def]
+def load(context, array, index):
     """Eight elements of a float32 array (n,) from `index` on."""
 
-    def generate(context, builder, signature, given):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, given):
         found = builder.load(_pointer(context, builder, given[0], signature.args[0], given[1]))
         found.align = 4
         return found
@@ -100,10 +102,10 @@ def load(context, array, index):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def store(context, array, index, value):  # type: ignore[no-untyped-def]
+def store(context, array, index, value):
     """Write eight elements of a float32 array (n,) from `index` on."""
 
-    def generate(context, builder, signature, given):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, given):
         builder.store(given[2], _pointer(context, builder, given[0], signature.args[0], given[1]), align=4)
         return context.get_dummy_value()
 
@@ -111,16 +113,16 @@ def store(context, array, index, value):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def spread(context, value):  # type: ignore[no-untyped-def]
+def spread(context, value):
     """A float32 in all lanes."""
     return LANES(types.float32), lambda context, builder, signature, given: _spread(builder, given[0], types.float32)
 
 
 @intrinsic
-def least(context, a, b):  # type: ignore[no-untyped-def]
+def least(context, a, b):
     """The lesser of each lane and a float32."""
 
-    def generate(context, builder, signature, given):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, given):
         other = _spread(builder, given[1], signature.args[1])
         return builder.select(builder.fcmp_ordered("<", given[0], other), given[0], other)
 
@@ -128,10 +130,10 @@ def least(context, a, b):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def greatest(context, a, b):  # type: ignore[no-untyped-def]
+def greatest(context, a, b):
     """The greater of each lane and a float32."""
 
-    def generate(context, builder, signature, given):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, given):
         other = _spread(builder, given[1], signature.args[1])
         return builder.select(builder.fcmp_ordered(">", given[0], other), given[0], other)
 
@@ -139,20 +141,20 @@ def greatest(context, a, b):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def keep(context, mask, value):  # type: ignore[no-untyped-def]
+def keep(context, mask, value):
     """The value where the mask is true, else 0."""
 
-    def generate(context, builder, signature, given):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, given):
         return builder.select(given[0], given[1], ir.Constant(_FLOATS, [0.0] * COUNT))
 
     return LANES(MASK, LANES), generate
 
 
 @intrinsic
-def totals(context, a, b, c, d, e, f, g, h):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+def totals(context, a, b, c, d, e, f, g, h):  # noqa: PLR0913, PLR0917
     """The sums over the lanes of eight Lanes, in the order a, c, e, g, b, d, f, h: each step adds halves of two."""
 
-    def generate(context, builder, signature, given):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, given):
         steps = [(0, 1, 2, 3, 8, 9, 10, 11), (0, 1, 8, 9, 4, 5, 12, 13), (0, 2, 8, 10, 4, 6, 12, 14)]
         vectors = list(given)
         for pick, apart in zip(steps, (4, 2, 1), strict=True):
@@ -171,10 +173,10 @@ def _add_halves(builder: ir.IRBuilder, x: ir.Value, y: ir.Value, pick: tuple[int
 
 
 @intrinsic
-def total(context, value):  # type: ignore[no-untyped-def]
+def total(context, value):
     """The sum over the lanes."""
 
-    def generate(context, builder, signature, given):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, given):
         kind = ir.FunctionType(ir.FloatType(), [ir.FloatType(), _FLOATS])
         name = f"llvm.vector.reduce.fadd.v{COUNT}f32"
         reduce = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
@@ -184,10 +186,10 @@ def total(context, value):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def prefetch(context, array, row):  # type: ignore[no-untyped-def]
+def prefetch(context, array, row):
     """Ask for the cache line at the start of a row of a float32 array (n, m), to be read soon."""
 
-    def generate(context, builder, signature, given):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, given):
         found = context.make_array(signature.args[0])(context, builder, given[0])
         width = builder.extract_value(found.shape, 1)
         place = builder.bitcast(builder.gep(found.data, [builder.mul(given[1], width)]), ir.IntType(8).as_pointer())
