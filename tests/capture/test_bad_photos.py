@@ -1,6 +1,7 @@
 """What people point a capture at by mistake: one clear line each, and nothing lost."""
 
 import errno
+import importlib.util
 import shutil
 import sys
 from collections import namedtuple
@@ -36,7 +37,7 @@ def touch(folder, *names, content=b"nothing"):
 def no_luck(monkeypatch, folder):
     """All goes well until pycolmap, which fails."""
     (folder / "child.py").write_text("raise RuntimeError('no luck')")
-    monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr("dofnerf.capture.pipeline.check_installed", lambda *_: None)
     monkeypatch.setattr(mapping, "CHILD", folder / "child.py")
 
 
@@ -92,7 +93,7 @@ def test_heic_without_the_package_that_reads_it(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     monkeypatch.setattr(Image, "EXTENSION", {k: v for k, v in Image.registered_extensions().items() if k != ".heic"})
     line = complaint(capsys, touch(tmp_path / "heic", "a.heic", "b.HEIC", "c.heic"), tmp_path / "out")
-    assert "HEIC is not read by this Pillow: pip install pillow-heif" in line
+    assert "HEIC is not read by this Pillow: install the extra 'capture'" in line
 
 
 def complaint(capsys, source, out, *flags):
@@ -172,7 +173,7 @@ def test_a_disk_that_fills_up(tmp_path, capsys, monkeypatch):
     assert not [path for path in out.rglob("*") if path.is_file() and path.name != "capture.json"]
     child = tmp_path / "child.py"
     monkeypatch.setattr(mapping, "CHILD", child)
-    monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr("dofnerf.capture.pipeline.check_installed", lambda *_: None)
     child.write_text("import sys; sys.exit('SQLite error: database or disk is full')")
     assert "the disk is full; free some space and run the same command again" in complaint(capsys, source, out)
     copies = {path: path.stat().st_mtime_ns for path in (out / "work/photos").iterdir()}
@@ -184,13 +185,13 @@ def test_a_disk_that_fills_up(tmp_path, capsys, monkeypatch):
 
 
 def test_without_pycolmap(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(mapping.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     words = complaint(capsys, photos(tmp_path / "a", 3), tmp_path / "out")
     assert words.startswith("pycolmap is not installed: install the extra 'capture': pip install 'dofnerf[capture]'")
 
 
 def test_photos_of_different_things(tmp_path, capsys):
-    if mapping.importlib.util.find_spec("pycolmap") is None:
+    if importlib.util.find_spec("pycolmap") is None:
         pytest.skip("needs pycolmap")
     source = touch(tmp_path / "things")
     for i in range(4):
