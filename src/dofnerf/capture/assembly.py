@@ -18,7 +18,7 @@ from dofnerf.capture.photos import Photo
 from dofnerf.scenes.colmap_model import Model, ModelPoints, camera_pose, pinhole, read_model, seen_by
 from dofnerf.scenes.distortion import straighten, undistorted
 from dofnerf.scenes.masks import MaskFile
-from dofnerf.scenes.reading import common_bounds, scaled
+from dofnerf.scenes.reading import common_bounds, every_place, scaled
 from dofnerf.scenes.scene import Frame, Scene
 from dofnerf.scenes.source import Cropped, PictureFile
 
@@ -71,23 +71,27 @@ def _number_of(which: str, files: Sequence[str]) -> int:
     raise ValueError(f"--scale-by: there is no photo {which}; {ways}")
 
 
-def assemble(folder: Path, photos: Sequence[Photo], name: str, hold_every: int = 9) -> Scene:
-    """The scene of the model in `folder`, whose images are called NAME.png; every n-th view is held out, 0 for none."""
+def assemble(
+    folder: Path, photos: Sequence[Photo], name: str, hold_every: int = 9, brackets: Sequence[Sequence[str]] = ()
+) -> Scene:
+    """The scene of the model in `folder`, whose images are called NAME.png; every n-th view is held out, 0 for none.
+    `brackets` are names of photos that were taken from one place."""
     by_name = {photo.name: photo for photo in photos}
     model = _thinned(_in_photo_pixels(read_model(folder), by_name))
     order = sorted(model.images, key=lambda key: model.images[key].name)
     frames = [_frame(model, key, by_name[Path(model.images[key].name).stem]) for key in order]
     frames = seen_by(model, frames, order)
     size = Counter((frame.camera.width, frame.camera.height) for frame in frames).most_common(1)[0][0]
-    frames = [_fitted(frame, size) for frame in frames]
-    bounds, (train, test) = common_bounds(frames, str(folder)), split(len(frames), hold_every)
+    place = {name: members[0] for members in brackets for name in members}
+    frames = [replace(_fitted(frame, size), bracket=place.get(frame.name)) for frame in frames]
+    bounds, (train, test) = common_bounds(frames, str(folder)), split(frames, hold_every)
     return upright(Scene(name, "capture", tuple(frames), *bounds, train, test, model.sparse_points()))
 
 
-def split(count: int, hold_every: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def split(frames: Sequence[Frame], hold_every: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Views to train on and views held out: from the fifth on every n-th, 0 for none."""
-    test = tuple(range(4, count, hold_every)) if hold_every else ()
-    return tuple(i for i in range(count) if i not in test), test
+    test = every_place(frames, 4, hold_every) if hold_every else ()
+    return tuple(i for i in range(len(frames)) if i not in test), test
 
 
 def _in_photo_pixels(model: Model, photos: dict[str, Photo]) -> Model:

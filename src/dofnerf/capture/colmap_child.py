@@ -1,7 +1,7 @@
 """The child process of `mapping`: pycolmap's features, matches and poses by a task file; progress on stdout.
 
-Run by its path, and imports nothing of ours: pycolmap and Pillow must not share a process. Stopped and started again,
-it resumes: the database keeps the features and pairs that are done.
+Run by its path, and imports nothing of ours but the file beside it: pycolmap and Pillow must not share a process.
+Stopped and started again, it resumes: the database keeps the features and pairs that are done.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pycolmap
+from brackets import find_brackets, is_one_burst, is_one_place, rows_of, write_rigs  # beside this file
 
 Task = dict[str, Any]
 _PAIRS_AT_ONCE = 60
@@ -143,9 +144,10 @@ def reconstruct(task: Task, send: Messages) -> dict[int, Any]:
     found = pycolmap.incremental_mapping(
         task["database"], task["photos"], models, options=options, next_image_callback=one_more
     )
-    result = {}
+    result, shared = {}, brackets_of(task)
     for key, model in found.items():
-        result[key] = with_own_focal_lengths(adjust(model, distortion=True), models / f"{key}-own")
+        best = with_own_focal_lengths(adjust(model, distortion=True), models / f"{key}-own")
+        result[key] = with_shared_poses(best, models / f"{key}-shared", shared) if shared else best
         result[key].write_binary(models / str(key))
     send("poses", max((model.num_reg_images() for model in result.values()), default=0), total)
     return result
@@ -159,6 +161,7 @@ def adjust(model: Any, distortion: bool) -> Any:
     """
     options = pycolmap.BundleAdjustmentOptions()
     options.refine_extra_params, options.print_summary = distortion, False
+    options.refine_sensor_from_rig = False  # the photos of a bracket have one place
     options.ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
     options.ceres.loss_function_scale = _NOISE
     options.ceres.min_num_residuals_for_cpu_multi_threading = _ONE_THREAD
@@ -175,19 +178,7 @@ def with_own_focal_lengths(model: Any, folder: Path) -> Any:
     field are focused at many depths. Poses are first found with one focal length for a group of photos, which is more
     stable; this only corrects them.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    model.write_text(folder)
-    for name in ("rigs.txt", "frames.txt"):
-        (folder / name).unlink(missing_ok=True)
-    cameras = {line.split()[0]: line.split()[1:] for line in _rows(folder / "cameras.txt")}
-    images = _rows(folder / "images.txt")
-    own = []
-    for i in range(0, len(images), 2):  # two lines an image: number, pose, camera, name; then its features
-        words = images[i].split(maxsplit=9)
-        own.append(" ".join([words[0], *cameras[words[8]]]))
-        images[i] = " ".join([*words[:8], words[0], words[9]])
-    (folder / "cameras.txt").write_text("\n".join(own) + "\n", encoding="utf-8")
-    (folder / "images.txt").write_text("\n".join(images) + "\n", encoding="utf-8")
+    _write_own_cameras(model, folder)
     free = adjust(pycolmap.Reconstruction(folder), distortion=False)
     before, after = model.compute_mean_reprojection_error(), free.compute_mean_reprojection_error()
     posed = {key: image for key, image in free.images.items() if image.has_pose}
@@ -197,8 +188,57 @@ def with_own_focal_lengths(model: Any, folder: Path) -> Any:
     return free if plausible and after < _ERROR_RATIO * before else model
 
 
-def _rows(path: Path) -> list[str]:
-    return [line for line in path.read_text(encoding="utf-8").split("\n") if not line.startswith("#")][:-1]
+def _write_own_cameras(model: Any, folder: Path) -> None:
+    """The model as text, with a camera for each image, of the image's number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model.write_text(folder)
+    for name in ("rigs.txt", "frames.txt"):
+        (folder / name).unlink(missing_ok=True)
+    cameras = {line.split()[0]: line.split()[1:] for line in rows_of(folder / "cameras.txt")}
+    images = rows_of(folder / "images.txt")
+    own = []
+    for i in range(0, len(images), 2):  # two lines an image: number, pose, camera, name; then its features
+        words = images[i].split(maxsplit=9)
+        own.append(" ".join([words[0], *cameras[words[8]]]))
+        images[i] = " ".join([*words[:8], words[0], words[9]])
+    (folder / "cameras.txt").write_text("\n".join(own) + "\n", encoding="utf-8")
+    (folder / "images.txt").write_text("\n".join(images) + "\n", encoding="utf-8")
+
+
+def with_shared_poses(model: Any, folder: Path, brackets: list[list[str]]) -> Any:
+    """The model in which the photos of each bracket have one pose, and a focal length each; photos that had no pose get
+    that of their bracket."""
+    _write_own_cameras(model, folder)
+    write_rigs(folder, brackets)
+    return adjust(pycolmap.Reconstruction(folder), distortion=False)
+
+
+def brackets_of(task: Task) -> list[list[str]]:
+    """The focus brackets among the photos, by their matched features and by what the task says of them."""
+    about = task["about"]
+    with pycolmap.Database.open(task["database"]) as db:
+        images = {image.name: image for image in db.read_all_images()}
+        widths = {camera.camera_id: (camera.width, camera.height) for camera in db.read_all_cameras()}
+        features: dict[str, Any] = {}
+
+        def centred(name: str) -> Any:
+            if name not in features:
+                image = images[name]
+                features[name] = db.read_keypoints(image.image_id)[:, :2] - np.array(widths[image.camera_id]) / 2
+            return features[name]
+
+        def same(one: str, other: str) -> bool:
+            if not is_one_burst(about[one], about[other]):
+                return False
+            ids = images[one].image_id, images[other].image_id
+            if not db.exists_two_view_geometry(*ids):
+                return False
+            matches = np.asarray(db.read_two_view_geometry(*ids).inlier_matches, dtype=np.int64).reshape(-1, 2)
+            width = float(widths[images[one].camera_id][0])
+            return is_one_place(centred(one)[matches[:, 0]], centred(other)[matches[:, 1]], width)
+
+        places = {name: one["place"] for name, one in about.items() if one["place"]}
+        return find_brackets(list(about), map(tuple, task["pairs"]), places, same)
 
 
 def summarise(task: Task, models: dict[int, Any]) -> dict[str, Any]:
@@ -217,7 +257,7 @@ def summarise(task: Task, models: dict[int, Any]) -> dict[str, Any]:
             for key in pycolmap.pair_id_to_image_pair(pair):
                 name = images[int(key)]
                 best[name] = max(best[name], int(inliers))
-    return {"models": found, "features": features, "matches": best}
+    return {"models": found, "features": features, "matches": best, "brackets": brackets_of(task)}
 
 
 def follow(parent: int) -> None:

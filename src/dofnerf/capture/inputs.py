@@ -3,10 +3,11 @@ window."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from dofnerf.files import write_image, write_json
 from dofnerf.files.decoding import RAW_SUFFIXES
 from dofnerf.files.guard import check_regular, first_line, inside, read_json_value
 from dofnerf.files.pictures import PHOTO_SUFFIXES
+from dofnerf.scenes.masks import FOLDER
 
 # By suffix, how ffmpeg takes a video apart: left to itself, it follows play lists, which may name anything.
 VIDEOS = {".mp4": "mov", ".mov": "mov", ".m4v": "mov", ".avi": "avi", ".mkv": "matroska", ".webm": "matroska"}
@@ -29,15 +31,20 @@ _SHARPNESS_WIDTH = 480  # pixels across, at which the sharpness of frames is com
 
 @dataclass(frozen=True)
 class Listing:
-    """`photos` and `videos` in the order of their names and numbers, and `warnings` about files that cannot be used."""
+    """`photos` and `videos` in the order of their names and numbers, and `warnings` about files that cannot be used.
+    `places` are the sub-folders of photos that were sorted into such by place, by photo."""
 
     photos: tuple[Path, ...]
     videos: tuple[Path, ...]
     warnings: tuple[str, ...] = ()
+    places: Mapping[Path, str] = field(default_factory=dict)
 
 
 def list_files(source: Path) -> Listing:
-    """The photos and videos of a folder (not of its subfolders), or the one video that `source` is. Opens no file."""
+    """The photos and videos of a folder, or the one video that `source` is. Opens no file.
+
+    A folder that holds nothing but folders has one for each place: the photos in it are a focus bracket.
+    """
     if not source.exists():
         raise FileNotFoundError(f"{source}: there is no such folder or video")
     if source.is_file():
@@ -52,11 +59,29 @@ def list_files(source: Path) -> Listing:
     all_videos = [path for path in files if path.suffix.lower() in VIDEOS]
     videos = [path for path in all_videos if path.stem.lower() not in taken]  # a "live photo" is a photo and a video
     if not photos and not videos:
+        if not files and (brackets := _brackets(source)):
+            return brackets
         raise ValueError(_nothing(source, files))
     warnings = []
     if left := len(all_videos) - len(videos):
         warnings.append(f"{left} videos are left out, because there are photos of the same names")
     return Listing(tuple(photos), tuple(videos), tuple(warnings))
+
+
+def _brackets(source: Path) -> Listing | None:
+    """The photos of a folder's sub-folders, if there are any."""
+    parts: list[tuple[str, Path]] = []
+    for folder in sorted((path for path in source.iterdir() if path.is_dir()), key=_natural):
+        if folder.name != FOLDER and not folder.name.startswith("."):
+            with contextlib.suppress(ValueError):  # a folder of something else
+                parts += [(folder.name, photo) for photo in list_files(folder).photos]
+    twice = [name for name, count in Counter(photo.name for _, photo in parts).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"{source}: two of its sub-folders hold a photo called {twice[0]}; give each a name of its own"
+        )
+    many = len({place for place, _ in parts}) > 1
+    return Listing(tuple(p for _, p in parts), (), (), {photo: place for place, photo in parts}) if many else None
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

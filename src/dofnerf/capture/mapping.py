@@ -156,7 +156,7 @@ class Mapped:
     """An attempt's best model: `folder` (COLMAP's), `registered` photos, mean `error` in pixels of the scene's photos.
 
     `features` and `matches` (inliers with the best partner) are there for every photo, by name; `models` counts the
-    unconnected sets of photos, of which this is the largest.
+    unconnected sets of photos, of which this is the largest. `brackets` are sets of photos of one place.
     """
 
     attempt: str
@@ -167,6 +167,7 @@ class Mapped:
     features: dict[str, int] = field(default_factory=dict)
     matches: dict[str, int] = field(default_factory=dict)
     models: int = 1
+    brackets: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -182,12 +183,14 @@ class Staged:
 
 @dataclass(frozen=True)
 class Job:
-    """What to map: `count` photos; `pairs` are names; `work` is where all is kept; `stage(small)` makes the copies."""
+    """What to map: `count` photos; `pairs` are names; `work` is where all is kept; `stage(small)` makes the copies.
+    `about` says of each photo by which `camera` and when it was `taken`, and its `place`, if that is known."""
 
     work: Path
     count: int
     pairs: Sequence[tuple[str, str]]
     stage: Callable[[bool], Staged]
+    about: dict[str, dict[str, Any]]
 
 
 def map_photos(job: Job, attempts: int, report: Report, say: Callable[[str], None]) -> Mapped:
@@ -217,6 +220,7 @@ def _try(job: Job, number: int, attempt: Attempt, report: Report) -> Mapped:
         "summary": str(summary),
         "groups": [group.plain() for group in staged.groups],
         "pairs": [(f"{one}.png", f"{other}.png") for one, other in job.pairs],
+        "about": {f"{name}.png": said for name, said in job.about.items()},
         "extraction": attempt.extraction,
         "matching": attempt.matching,
         "verification": attempt.verification,
@@ -246,7 +250,9 @@ def _best(attempt: Attempt, folder: Path, summary: dict[str, Any], scale: float)
     names = tuple(Path(name).stem for name in first["registered"])
     others = sum(len({*model["registered"]} - {*first["registered"]}) >= 3 for model in models[1:])
     error = first["error"] / scale
-    return Mapped(attempt.name, folder / first["folder"], names, error, first["points"], features, matches, 1 + others)
+    brackets = tuple(tuple(Path(name).stem for name in members) for members in summary.get("brackets", []))
+    found = folder / first["folder"]
+    return Mapped(attempt.name, found, names, error, first["points"], features, matches, 1 + others, brackets)
 
 
 def run_child(task: Path, log: Path, report: Report) -> None:

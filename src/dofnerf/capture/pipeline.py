@@ -34,6 +34,7 @@ from dofnerf.scenes import Scene, load, write_transforms
 from dofnerf.scenes.export import IMAGES, POINTS
 from dofnerf.scenes.masks import FOLDER as MASKS
 from dofnerf.scenes.masks import MaskFile, mask_file
+from dofnerf.scenes.overview import describe_brackets
 from dofnerf.scenes.source import eroded, resize
 
 RECORD, RESULT, WORK, SHEET = "capture.json", "result.json", "work", "photos.jpg"
@@ -180,13 +181,15 @@ def _capture(source: Path, listing: Listing, out: Path, options: CaptureOptions,
         raise
     if scale is not None:
         scale.find([path.name for path in paths])
-    mapped = _mapped(photos, work, options, progress)
+    mapped = _mapped(photos, listing.places, work, options, progress)
     left_out = left_out | explain(photos, mapped)
     _judge(source, out, photos, mapped, left_out)
     if mapped.models > 1:
         progress.say(f"the photos fall into {mapped.models} sets that nothing connects; the largest one is used")
     hold_every = _HOLD if options.hold_every is None else options.hold_every
-    scene = assemble(mapped.folder, photos, out.resolve().name, hold_every)
+    scene = assemble(mapped.folder, photos, out.resolve().name, hold_every, mapped.brackets)
+    if words := describe_brackets(scene):
+        progress.say(f"{words}, each with one pose")
     names = {photo.source: photo.name for photo in photos}
     inputs = [(path.name, names.get(path)) for path in paths]
     if scale is not None:
@@ -240,7 +243,7 @@ def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, progres
         progress.say(f"{out} is finished already{more}")
         return scene
     progress.say(f"{out} is finished already; only its scale and its held-out photos are changed")
-    train, test = split(len(scene), hold_every)
+    train, test = split(scene.frames, hold_every)
     scene = replace(scene, train=train, test=test)
     if scale is not None:
         scene = scaled_by(scene, scale, result["inputs"])
@@ -320,7 +323,9 @@ def _expect_space(work: Path, pixels: float) -> None:
         raise ValueError(f"{work}: {room}; free some, or lower --size")
 
 
-def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, progress: Progress) -> Mapped:
+def _mapped(
+    photos: list[Photo], places: Mapping[Path, str], work: Path, options: CaptureOptions, progress: Progress
+) -> Mapped:
     pixels = float(np.median([photo.size[0] * photo.size[1] for photo in photos]))
 
     def stage(small: bool) -> Staged:
@@ -336,7 +341,16 @@ def _mapped(photos: list[Photo], work: Path, options: CaptureOptions, progress: 
         return Staged(folder, group_photos(photos, scale), scale, masks)
 
     pairs = [(photos[a].name, photos[b].name) for a, b in choose_pairs([p.file for p in photos], options.exhaustive)]
-    return map_photos(Job(work, len(photos), pairs, stage), options.attempts, partial(_report, progress), progress.say)
+    about = {
+        photo.name: {
+            "camera": photo.exif.camera, "taken": photo.exif.taken,
+            # Frames of a video are not asked: a camera that rests a while is no bracket.
+            "place": places.get(photo.source, photo.name if photo.source.parent.parent == work else ""),
+        }
+        for photo in photos
+    }  # fmt: skip
+    job = Job(work, len(photos), pairs, stage, about)
+    return map_photos(job, options.attempts, partial(_report, progress), progress.say)
 
 
 def _resize(photo: Photo, folder: Path, scale: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,14 @@ from dofnerf.files.guard import check_regular
 
 _SUB_IFD, _MAKE, _MODEL, _ORIENTATION = 0x8769, 0x010F, 0x0110, 0x0112
 _F_NUMBER, _FOCAL, _FOCAL_35, _SUBJECT, _LENS = 0x829D, 0x920A, 0xA405, 0x9206, 0xA434
-_TIME, _ISO = 0x829A, 0x8827
+_TIME, _ISO, _TAKEN, _SUBSECOND = 0x829A, 0x8827, 0x9003, 0x9291
 DIAGONAL_35 = math.hypot(36, 24)  # millimetres, of the film that 35 mm equivalents are about
 
 
 @dataclass(frozen=True)
 class Exif:
     """Focal lengths in millimetres, true and 35 mm equivalent; `subject_distance` in metres; `exposure_time` in
-    seconds; names as written."""
+    seconds; `taken` when, in seconds since 1970 by the camera's clock; names as written."""
 
     f_number: float | None = None
     focal_length: float | None = None
@@ -32,6 +33,7 @@ class Exif:
     lens: str | None = None
     exposure_time: float | None = None
     iso: float | None = None
+    taken: float | None = None
 
     def __bool__(self) -> bool:
         return any(value is not None for value in asdict(self).values())
@@ -45,6 +47,7 @@ class Exif:
         """The inverse; what makes no sense counts as unknown."""
         words = {name: _words(values.get(name)) for name in ("camera", "lens")}
         numbers = {one.name: _positive(values.get(one.name)) for one in fields(cls) if one.name not in words}
+        numbers["taken"] = _positive(values.get("taken"), most=1e11)
         return cls(**numbers, **words)  # type: ignore[arg-type]
 
     @property
@@ -91,7 +94,18 @@ def exif_of(picture: Image.Image) -> Exif:
         iso=_positive(iso[0] if isinstance(iso := inner.get(_ISO), tuple) and iso else iso),
         camera=" ".join(name for name in names if name) or None,
         lens=_words(inner.get(_LENS)),
+        taken=_moment(inner.get(_TAKEN), inner.get(_SUBSECOND)),
     )
+
+
+def _moment(value: Any, fraction: Any) -> float | None:
+    """Seconds since 1970 of "2026:11:18 05:30:00" and the digits of a fraction of a second."""
+    try:
+        whole = datetime.strptime(str(value).strip("\0 "), "%Y:%m:%d %H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return None
+    digits = str(fraction).strip("\0 ")
+    return _positive(whole + (float(f"0.{digits}") if digits.isdecimal() and len(digits) < 10 else 0.0), most=1e11)
 
 
 def orientation_of(picture: Image.Image) -> int:
@@ -103,12 +117,12 @@ def orientation_of(picture: Image.Image) -> int:
     return value if isinstance(value, int) and 1 <= value <= 8 else 1
 
 
-def _positive(value: Any) -> float | None:
+def _positive(value: Any, most: float = 1e6) -> float | None:
     try:
         number = float(value)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         return None
-    return number if 0 < number < 1e6 else None
+    return number if 0 < number < most else None
 
 
 def _words(value: Any) -> str | None:

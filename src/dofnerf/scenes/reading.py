@@ -186,11 +186,15 @@ def _held_out(found: Found, frames: list[Frame], options: ReadOptions) -> tuple[
         raise ValueError(f"{found.name}: hold_every must be 0 or at least 2 and hold_first at least 0")
     if not every:
         return ()
-    # Photos of a bracket show one view, so it trains or tests as a whole.
+    return every_place(frames, options.hold_first, every)
+
+
+def every_place(frames: Sequence[Frame], first: int, every: int) -> tuple[int, ...]:
+    """Every n-th view from the `first` on; photos of a bracket show one view, so it trains or tests as a whole."""
     places: dict[str | int, list[int]] = {}
     for i, frame in enumerate(frames):
         places.setdefault(i if frame.bracket is None else frame.bracket, []).append(i)
-    return tuple(sorted(i for views in list(places.values())[options.hold_first :: every] for i in views))
+    return tuple(sorted(i for views in list(places.values())[first::every] for i in views))
 
 
 def _indices(wanted: Sequence[int], count: int, where: str) -> Sequence[int]:

@@ -20,6 +20,7 @@ from dofnerf.models.data import TrainingData
 from dofnerf.scenes import Scene, Viewpoint, write_cameras
 from dofnerf.train import checkpoint
 from dofnerf.train.learner import Learner
+from dofnerf.train.lens_search import shrunk
 from dofnerf.train.loop import NullRecorder
 from dofnerf.train.plain import to_plain
 from dofnerf.train.run import Run
@@ -38,6 +39,7 @@ log.txt                 step, stage, seconds, PSNR of the batch, rays a second, 
 tensorboard/            with --tensorboard: the same as curves
 """
 _LONG = 5.0  # seconds of work that are worth a checkpoint before a search for the lens
+_WIDEST = 1000  # pixels across of a preview's pictures
 _EVERY = 10  # steps between updates of the bar and of curves, which cost a little
 
 
@@ -151,7 +153,10 @@ class Recorder(NullRecorder):
         if self.folder is None:
             return
         number = len(self.data.names) // 2
-        photo, camera, run = self.data.photos[number], self.data.cameras[number], Run(learner)
+        camera, run = self.data.cameras[number], Run(learner)
+        width = min(camera.width, _WIDEST)
+        camera = camera.resized(width, max(1, round(camera.height * width / camera.width)))
+        photo = shrunk(self.data.photos[number], camera.width, camera.height)
         sharp = learner.model.view(camera)
         shot = run.as_shot(number, camera).image
         low, high = (1 / learner.setting.space.far, 1 / learner.setting.space.near)

@@ -105,11 +105,11 @@ class Run:
 
     @torch.no_grad()
     def as_shot(self, photo: int, camera: Camera, layers: int = 8) -> View:
-        """Training photo number `photo` again, given the scene's camera for it: through the lens that was found for it,
-        and with all else that was learned for it."""
+        """Training photo number `photo` again, given the scene's camera for it, of any size: through the lens that was
+        found for it, and with all else that was learned for it."""
         camera, view = self.learner.quantities.camera(camera, photo), None
         if self.has_lens:
-            lens = self.lenses[photo]
+            lens = self.lenses[photo].scaled(camera.width / self.setting.size[0])
             view = self.render(camera, lens.aperture, lens.focus_depth, layers=layers)
         view = view or self.render(camera)
         return view._replace(image=self.learner.quantities.develop(view.image, photo))
