@@ -4,9 +4,8 @@
     python benchmarks/memory.py --count 200 --size 6000 4000
 
 The photos are those of the package, enlarged, with noise, as JPEG; their cameras are the package's, in turn. Makes the
-scene in --out (about 2 MB a photo of 12 megapixels), trains in a process of its own, and prints its peak resident memory
-(ru_maxrss) and how long opening, loading and each step took. While it trains, a file beside the run holds the photos as
-bytes.
+scene in --out, trains in a process of its own, and prints its peak resident memory (ru_maxrss) and how long opening and
+all of it took. While it trains, a file beside the run holds the photos as bytes.
 """
 
 from __future__ import annotations
