@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from small_photos import place, save_photo
 
-from dofnerf.capture import mapping
+from dofnerf.capture import mapping, pipeline
 from dofnerf.cli import main
 from dofnerf.files import outputs, write_video
 from painted import paint
@@ -37,7 +37,7 @@ def touch(folder, *names, content=b"nothing"):
 def no_luck(monkeypatch, folder):
     """All goes well until pycolmap, which fails."""
     (folder / "child.py").write_text("raise RuntimeError('no luck')")
-    monkeypatch.setattr("dofnerf.capture.pipeline.check_installed", lambda *_: None)
+    monkeypatch.setattr(pipeline, "check_installed", lambda *_: None)
     monkeypatch.setattr(mapping, "CHILD", folder / "child.py")
 
 
@@ -173,7 +173,7 @@ def test_a_disk_that_fills_up(tmp_path, capsys, monkeypatch):
     assert not [path for path in out.rglob("*") if path.is_file() and path.name != "capture.json"]
     child = tmp_path / "child.py"
     monkeypatch.setattr(mapping, "CHILD", child)
-    monkeypatch.setattr("dofnerf.capture.pipeline.check_installed", lambda *_: None)
+    monkeypatch.setattr(pipeline, "check_installed", lambda *_: None)
     child.write_text("import sys; sys.exit('SQLite error: database or disk is full')")
     assert "the disk is full; free some space and run the same command again" in complaint(capsys, source, out)
     copies = {path: path.stat().st_mtime_ns for path in (out / "work/photos").iterdir()}
