@@ -58,3 +58,7 @@ class Camera:
         return replace(
             self, fx=self.fx * sx, fy=self.fy * sy, cx=self.cx * sx, cy=self.cy * sy, width=width, height=height
         )
+
+    def cropped(self, left: int, top: int, width: int, height: int) -> Camera:
+        """The same camera for a part of its picture."""
+        return replace(self, cx=self.cx - left, cy=self.cy - top, width=width, height=height)

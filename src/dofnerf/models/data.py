@@ -215,3 +215,9 @@ def aperture_groups(scene: Scene, sharing: Sharing) -> list[int] | None:
     keys = [f"f/{value:.3g}" if value else f"photo {i}" for i, value in enumerate(known)]
     order = sorted(set(keys))
     return [order.index(key) for key in keys]
+
+
+def shrunk(picture: Tensor, width: int, height: int) -> Tensor:
+    """(H, W, C) at a smaller size, by means over its pixels."""
+    small = torch.nn.functional.interpolate(picture.permute(2, 0, 1)[None], (height, width), mode="area")
+    return small[0].permute(1, 2, 0)

@@ -53,6 +53,10 @@ class PhotoStack:
         """Picture number `photo`, (H, W, …) float32."""
         return self._decoded(self._values[photo])
 
+    def part(self, photo: int, left: int, top: int, width: int, height: int) -> Tensor:
+        """A part of a picture, (height, width, …)."""
+        return self._decoded(self._values[photo, top : top + height, left : left + width])
+
     def __iter__(self) -> Iterator[Tensor]:
         return (self[photo] for photo in range(len(self)))
 

@@ -16,11 +16,10 @@ from dofnerf.files.extras import how_to_install
 from dofnerf.files.outputs import append, write_text
 from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import Outcome
-from dofnerf.models.data import TrainingData
+from dofnerf.models.data import TrainingData, shrunk
 from dofnerf.scenes import Scene, Viewpoint, write_cameras
 from dofnerf.train import checkpoint
 from dofnerf.train.learner import Learner
-from dofnerf.train.lens_search import shrunk
 from dofnerf.train.loop import NullRecorder
 from dofnerf.train.plain import to_plain
 from dofnerf.train.run import Run

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from dofnerf.models.base import BLURS, Model, NotFinite
-from dofnerf.models.data import TrainingData
+from dofnerf.models.data import TrainingData, shrunk
 from dofnerf.models.losses import residual
 from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import LearnedLens, scatter, to_display, to_linear
@@ -85,12 +85,6 @@ def small_views(model: Model, data: TrainingData, search_width: int, workers: Wo
         view = SmallView(one[..., :3].contiguous(), one[..., 3].contiguous(), photo, width / wide, counts)
         found.append(view)
     return found
-
-
-def shrunk(picture: Tensor, width: int, height: int) -> Tensor:
-    """(H, W, C) at a smaller size, by means over its pixels."""
-    small = torch.nn.functional.interpolate(picture.permute(2, 0, 1)[None], (height, width), mode="area")
-    return small[0].permute(1, 2, 0)
 
 
 @torch.no_grad()

@@ -176,3 +176,34 @@ def test_what_a_wall_hides_is_not_seen():
     error, seen = model.error_share(camera, None, torch.ones(camera.height, camera.width)).unbind(-1)
     assert float(seen[:10].max()) < 0.2 < float(seen[10:].max())
     torch.testing.assert_close(seen, error)
+
+
+def test_large_photos_are_shrunk_at_first_and_seen_in_parts_at_last():
+    world = scene(size=(40, 60))
+    config = small((2, 2, 4), early_pixels=1000, step_pixels=1500).changed({"lens": {"search": False}})
+    run = train(world, config)
+    data = training_data(world, "given", torch.device("cpu"))
+    steps = SplatSteps(data, run.model, run.learner.quantities, config, run.learner.memory)
+    shapes = {}
+    for step in range(8):
+        steps.before(step, torch.Generator())
+        shapes[step] = steps("pinhole", torch.Generator().manual_seed(step)).target.shape[:2]
+    assert [shapes[step] for step in (0, 3)] == [(26, 39)] * 2  # 1000 pixels
+    assert [shapes[step] for step in (4, 5)] == [(16, 24)] * 2  # 1500 / 4
+    assert [shapes[step] for step in (6, 7)] == [(32, 47)] * 2  # 1500
+
+    outcome = steps("pinhole", torch.Generator().manual_seed(7))  # a part: the same pixels as of the whole photo
+    photo = int(run.learner.memory["order"][7 % 4])
+    whole = torch.cat([data.photos[photo], run.model.picture(data.cameras[photo], degree=2).image.detach()], dim=-1)
+    part = torch.cat([outcome.target, outcome.shown.detach()], dim=-1)
+    windows = whole.unfold(0, 32, 1).unfold(1, 47, 1).permute(0, 1, 3, 4, 2)
+    # Not to the bit: perspective is evaluated at most a margin beyond the border, which is the part's here.
+    assert float((windows - part).abs().amax(dim=(2, 3, 4)).min()) < 5e-3
+
+
+def test_a_run_with_parts_of_photos_resumes_exactly(tmp_path):
+    world, made = scene(size=(40, 60)), small((2, 2, 4), early_pixels=1000, step_pixels=1200)
+    whole = train(world, made)
+    train(world, made, out=tmp_path / "run", keep=QUIET)
+    for name, value in Run.load(tmp_path / "run").learner.tensors().items():
+        assert torch.equal(whole.learner.tensors()[name], value), name

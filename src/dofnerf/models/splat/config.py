@@ -33,6 +33,11 @@ class SplatConfig(MethodConfig):
     """Steps in which the lens is divided into sub-apertures, whose views are averaged: right at occlusions too."""
     sub_apertures: Annotated[int, tyro.conf.arg(aliases=("--lens-points",))] = 8
     """Sub-apertures in those steps."""
+    early_pixels: int = 64_000
+    """Steps before those take photos shrunk to this many pixels, if they have more."""
+    step_pixels: int = 800_000
+    """Pixels in a step with sub-apertures, at the most. The first half of these steps takes photos shrunk to a quarter
+    of this many, if they have more; the second half takes photos in full, or random parts of so many pixels."""
     splats: int = 0
     """Gaussians in all; 0: one for every two pixels of a photo, but 10 000 at the least and 60 000 at the most."""
     degree: Literal[0, 1, 2] = 2
@@ -72,11 +77,20 @@ class SplatConfig(MethodConfig):
             or not (self.gradient_loss >= 0 and self.gradient_prior >= 0)
         ):
             raise ValueError("splats, gradient_loss and gradient_prior must be 0 or more and degree 0, 1 or 2")
+        if min(self.early_pixels, self.step_pixels) < 1000:
+            found = f"{self.early_pixels} and {self.step_pixels}"
+            raise ValueError(f"early_pixels and step_pixels must be 1000 or more, found {found}")
         if self.sub_apertures < 1:
             raise ValueError(f"sub_apertures must be 1 or more, found {self.sub_apertures}")
         rates = [getattr(self, f"{name}_rate") for name in ("place", "size", "turn", "opacity", "colour", "direction")]
         if min(rates) < 0 or not 0 < self.decay <= 1:
             raise ValueError(f"rates must be 0 or more and decay in 0 … 1, found {rates} and {self.decay}")
+
+    def shrunk_to(self, step: int) -> int | None:
+        """The pixels to which larger photos are shrunk for this step; None if they are not."""
+        if step < self.pinhole_steps + self.lens_steps:
+            return self.early_pixels
+        return self.step_pixels // 4 if step < self.total - self.sub_aperture_steps // 2 else None
 
     def count(self, size: tuple[int, int]) -> int:
         """Gaussians for photos of `size` (height, width)."""

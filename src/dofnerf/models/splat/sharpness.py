@@ -20,8 +20,8 @@ _WIDEST = 640  # pixels across of the kept weights, which vary slowly: those of 
 
 
 class SharpnessWeights:
-    """Weights of photos (M, H, W, 3), of which the largest is 1; `weights[i]` is (H, W). Pixels that no mask (M, H, W)
-    lets count, and differences to them, have no part in it.
+    """Weights of the pixels of photos (M, H, W, 3), the largest of them 1. Pixels that no mask (M, H, W) lets count,
+    and differences to them, have no part in it.
 
     Adam divides by what gradients were: were some larger now than without weights, the sharpest places would learn
     slowly for hundreds of steps afterwards.
@@ -29,7 +29,7 @@ class SharpnessWeights:
 
     @torch.no_grad()
     def __init__(self, photos: PhotoStack, masks: PhotoStack | None = None) -> None:
-        self.size = height, width = photos.size
+        height, width = photos.size
         wide = min(width, _WIDEST)
         self.weights = torch.empty(len(photos), max(1, round(height * wide / width)), wide, device=photos.device)
         counted = torch.zeros((2,), dtype=torch.float64, device=photos.device)
@@ -41,9 +41,10 @@ class SharpnessWeights:
         self.weights.div_(mean.clamp(min=1e-12)).pow_(_POWER).clamp_(_LEAST, _MOST)
         self.weights.div_(self.weights.max())
 
-    def __getitem__(self, photo: int) -> Tensor:
+    def at(self, photo: int, size: tuple[int, int]) -> Tensor:
+        """The weights of a photo of `size` (height, width)."""
         found = self.weights[photo]
-        return found if found.shape == self.size else interpolate(found[None, None], self.size, mode="bilinear")[0, 0]
+        return found if found.shape == size else interpolate(found[None, None], size, mode="bilinear")[0, 0]
 
 
 def _energy(photo: Tensor, mask: Tensor | None, size: torch.Size) -> tuple[Tensor, Tensor]:

@@ -8,14 +8,16 @@ focus, and with a disc's blur rather than a Gaussian's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from dofnerf.camera import Camera
 from dofnerf.models.base import BLURS, Group, Method, Model, NotFinite, Outcome, Preset, RunConfig, Steps
-from dofnerf.models.data import Setting, TrainingData
+from dofnerf.models.data import Setting, TrainingData, shrunk
 from dofnerf.models.losses import gradient_loss, residual, sparse_gradient_prior
 from dofnerf.models.splat.blurs import blur_model
 from dofnerf.models.splat.config import SplatConfig
@@ -27,6 +29,19 @@ from dofnerf.optics import Lens
 from dofnerf.scenes import Scene
 
 
+class Excerpt(NamedTuple):
+    """What a step takes of a photo: all of it, shrunk, or a part. `camera` sees `target` (h, w, 3); `mask` (h, w), if
+    there is one, is 1 where it counts; `scale` is its size relative to the photo; `share` is how much of the picture
+    it shows; `pixels` (h, w, 2) are the columns and rows in the photo, None for all of it."""
+
+    camera: Camera
+    target: Tensor
+    mask: Tensor | None
+    scale: float = 1.0
+    share: float = 1.0
+    pixels: Tensor | None = None
+
+
 class SplatSteps(Steps):
     """One photo a step; every round takes all photos in a new random order, kept in `memory["order"]`."""
 
@@ -36,6 +51,7 @@ class SplatSteps(Steps):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.step = 0
+        self.small: dict[int, tuple[Tensor, Tensor | None]] = {}
         self.growth = Growth(self.config.total) if self.config.grow else None
         weighted = self.config.sharp_first and self.quantities.searches
         self.sharpness = SharpnessWeights(self.data.photos, self.data.masks) if weighted else None
@@ -45,19 +61,20 @@ class SplatSteps(Steps):
 
     def __call__(self, stage: str, generator: torch.Generator) -> Outcome:
         photo = self._next(generator)
-        camera, target = self.quantities.camera(self.data.cameras[photo], photo), self.data.photos[photo]
+        seen = self._excerpt(photo, generator)
+        camera, target, mask = seen[:3]
         degree = min(self.config.degree, 5 * self.step // self.config.total)
         lens, blurs, parts = None, False, 1
         if stage != "pinhole":
-            lens = Lens(self.lens.aperture[photo], focus_disparity=self.lens.focus_disparity[photo])
-            blurs = float(self.lens.largest_radius[photo].detach()) >= BLURS
+            aperture = self.lens.aperture[photo] * seen.scale
+            lens = Lens(aperture, focus_disparity=self.lens.focus_disparity[photo])
+            blurs = float(self.lens.largest_radius[photo].detach()) * seen.scale >= BLURS
         if stage == "sub-apertures" and blurs and blur_model(self.config.blur).divides:
             parts = self.config.sub_apertures
         turn = float(torch.rand((), generator=generator, device=generator.device)) if parts > 1 else 0.0
         means = self.quantities.carry(self.model.means, camera, photo)
         image = self.model.picture(camera, lens, self.config.blur, degree, parts, turn, self.light, means).image
-        image = self.quantities.develop(image, photo)
-        mask = self.data.mask(photo)
+        image = self.quantities.develop(image, photo, seen.pixels)
         off = residual(image, target, mask=mask)
         error = off.square().mean()
         if not bool(torch.isfinite(error.detach())):
@@ -69,9 +86,10 @@ class SplatSteps(Steps):
                 sharp = self.model.picture(camera, degree=degree).image
                 loss = loss + self.config.gradient_prior * sparse_gradient_prior(sharp)
         elif lens is None and self.sharpness is not None:
-            loss = (off.square() * self.sharpness[photo][..., None]).mean()
+            loss = (off.square() * self.sharpness.at(photo, (camera.height, camera.width))[..., None]).mean()
         if self.growth is not None and self.growth.is_due(self.step):
-            self.growth.note(self.model.error_share(camera, lens, off.detach().square().sum(-1)), self.memory)
+            found = self.model.error_share(camera, lens, off.detach().square().sum(-1))
+            self.growth.note(found / seen.share, self.memory)
         if mask is not None:
             error = error / mask.mean().clamp(min=1e-6)
         number = self.data.numbers[photo][None]
@@ -81,6 +99,39 @@ class SplatSteps(Steps):
     def after(self, step: int, generator: torch.Generator, adam: torch.optim.Adam) -> None:
         if self.growth is not None and self.growth.moves_after(step):
             self.growth.move(self.model, self.memory, generator, adam)
+
+    def _excerpt(self, photo: int, generator: torch.Generator) -> Excerpt:
+        (height, width), camera = self.data.size, self.quantities.camera(self.data.cameras[photo], photo)
+        most = self.config.shrunk_to(self.step)
+        share = math.sqrt((most or self.config.step_pixels) / (height * width))
+        if share >= 1:
+            return Excerpt(camera, self.data.photos[photo], self.data.mask(photo))
+        high, wide = max(1, round(share * height)), max(1, round(share * width))
+        if most is not None:
+            target, mask = self._shrunk(photo, wide, high)
+            return Excerpt(camera.resized(wide, high), target, mask, wide / width)
+        # Beginning outside as well, so that borders are seen as often as the rest.
+        places = torch.rand(2, generator=generator, device=generator.device).tolist()
+        left, top = (
+            min(max(round(place * whole - part / 2), 0), whole - part)
+            for place, whole, part in zip(places, (width, height), (wide, high), strict=True)
+        )
+        window = left, top, wide, high
+        mask = None if self.data.masks is None else self.data.masks.part(photo, *window)
+        target = self.data.photos.part(photo, *window)
+        rows, columns = (torch.arange(count, device=target.device) + 0.5 for count in (high, wide))
+        pixels = torch.stack(torch.meshgrid(columns + left, rows + top, indexing="xy"), dim=-1)
+        return Excerpt(camera.cropped(*window), target, mask, share=high * wide / (height * width), pixels=pixels)
+
+    def _shrunk(self, photo: int, width: int, height: int) -> tuple[Tensor, Tensor | None]:
+        """A photo and its mask at a smaller size; the last size is kept."""
+        if self.small and next(iter(self.small.values()))[0].shape[:2] != (height, width):
+            self.small.clear()
+        if photo not in self.small:
+            mask = self.data.mask(photo)
+            counts = None if mask is None else (shrunk(mask[..., None], width, height)[..., 0] > 1 - 1e-4).float()
+            self.small[photo] = shrunk(self.data.photos[photo], width, height), counts
+        return self.small[photo]
 
     def _next(self, generator: torch.Generator) -> int:
         order = self.memory["order"]

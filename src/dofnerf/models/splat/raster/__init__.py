@@ -112,7 +112,7 @@ def rasterise_mean(
     height: int,
     backend: Backend = "auto",
 ) -> Drawn:
-    """The mean of the views through `parts` of a lens; `projected[i]` is the projection for the radius of `parts[i]`."""
+    """The mean of the views through `parts` of a lens; `projected[i]` is projected for the radius of `parts[i]`."""
     like = projected[0].table
     if len(like) and width > 0 and height > 0 and (found := _backend(backend, like)).__name__.endswith(".cpu"):
         lens = (torch.as_tensor(value, dtype=like.dtype).reshape(()) for value in (aperture, focus_disparity))

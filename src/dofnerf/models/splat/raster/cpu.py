@@ -1,14 +1,14 @@
 """The rasteriser in numba: the CPU version of reference.py, for float32. Projection is in project_cpu.py.
 
-**Tiles.** The picture is cut into tiles of WIDE × HIGH pixels; a row of a tile is one vector (lanes.py). A Gaussian ends
-on an ellipse, and the range of columns of an ellipse in a band of rows has a closed form, as has the range of rows. So
+**Tiles.** The picture is cut into tiles of WIDE × HIGH pixels; a row of a tile is one vector (lanes.py). A Gaussian
+ends on an ellipse; the range of columns of an ellipse in a band of rows has a closed form, as has the range of rows. So
 each tile's list holds exactly the Gaussians that touch it, near to far, and the rows that each touches. An *entry* is a
 Gaussian in a tile. Entries are first found Gaussian by Gaussian, near to far, each in a *slot*; a counting sort then
 groups them by tile and keeps their order. Gradients go back to the slots: those of one Gaussian are adjacent, and are
 summed in a fixed order.
 
-**Blending.** Inside the kernels pictures are stored tile by tile, (tiles, channels · AREA), padded to whole tiles. Along
-a row of a tile, dx is a constant vector and dy a number, so the exponent takes two multiplications. exp is a
+**Blending.** Inside the kernels pictures are stored tile by tile, (tiles, channels · AREA), padded to whole tiles.
+Along a row of a tile, dx is a constant vector and dy a number, so the exponent takes two multiplications. exp is a
 polynomial: its argument lies between −5.6 and 0, so exp(p) = exp(p/8)⁸ suffices.
 
 **Gradients** also go front to back. With v_i the change of the loss per unit of Gaussian i's weight at a pixel, and
@@ -94,7 +94,7 @@ def attribute(projected: Projected, values: Tensor) -> Tensor:
 
 
 class Tiles(NamedTuple):
-    """`entries` (E, 4) as in `_sort_entries`, tile i from `lists[i]` to `lists[i + 1]`, and how many tiles lie `across`.
+    """`entries` (E, 4) as in `_sort_entries`, tile i from `lists[i]` to `lists[i + 1]`; `across` tiles lie in a row.
     For gradients: `order`, the Gaussians near to far, where the slots of each start, and how many are filled."""
 
     entries: np.ndarray
@@ -203,8 +203,8 @@ class _Rasterise(torch.autograd.Function):
 
 
 def _packed(table: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """What blending reads of each Gaussian, (N, 16), in one cache line: column, row, the factors of dx², dx dy and dy² in
-    the exponent, opacity, red, green, blue, disparity, and the least exponent."""
+    """What blending reads of each Gaussian, (N, 16), in one cache line: column, row, the factors of dx², dx dy and dy²
+    in the exponent, opacity, red, green, blue, disparity, and the least exponent."""
     rows = _aligned(len(table), 16)
     run_jobs(_pack, len(table), (table, reach, rows))
     return rows
@@ -375,8 +375,8 @@ def _sum_slots(first, last, order, starts, filled, parts, sums):
 
 @compiled
 def _gather(first, last, order, starts, filled, parts, table, shift, grads):  # noqa: PLR0913, PLR0917
-    """Sum the parts (slots, 10) of `_backward_tiles` of each of the Gaussians order[first:last], and add the gradient of
-    its row of the table, and that along the direction of the sub-aperture's centre, to grads (N, 11)."""
+    """Sum the parts (slots, 10) of `_backward_tiles` of each of the Gaussians order[first:last], and add the gradient
+    of its row of the table, and that along the direction of the sub-aperture's centre, to grads (N, 11)."""
     s = np.empty(10, np.float32)
     for n in range(first, last):
         if filled[n] == 0:

@@ -1,7 +1,7 @@
 """Vectors of eight float32 in numba kernels, so that a row of a tile is one value.
 
-numba leaves vectorisation to the compiler, which guesses lane counts, and adds a remainder loop and a sum over lanes for
-each loop: for runs of a few rows that costs more than the work. A `Lanes` is LLVM's <8 x float>, which becomes one
+numba leaves vectorisation to the compiler, which guesses lane counts, and adds a remainder loop and a sum over lanes
+for each loop: for runs of a few rows that costs more than the work. A `Lanes` is LLVM's <8 x float>, which becomes one
 AVX2 register, half an AVX-512 one, or two of NEON. It has + − × ÷ with another Lanes or a float32, comparisons, which
 give a `Mask`, and the functions below. Kernels only: Python code cannot call these functions.
 """
