@@ -108,6 +108,13 @@ def test_ascii_output_gets_plain_letters():
     assert running.returncode == 0 and out.startswith("3x4 ... ->") and out.isascii(), error
 
 
+def test_a_file_s_name_does_not_command_the_terminal():
+    body = "print('a\\x1b]0;title\\x07b\\x1b[31mred\\x9b1A\\x00 \\tc'); return 0"
+    with child(body) as running:
+        out, error = running.communicate(timeout=120)
+    assert running.returncode == 0 and out == "a�]0;title�b\x1b[31mred�1A� \tc\n", error
+
+
 def test_a_folder_has_one_worker(tmp_path):
     folder = tmp_path / "run"
     with process.locked(folder):

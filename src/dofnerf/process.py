@@ -16,6 +16,7 @@ import codecs
 import contextlib
 import functools
 import os
+import re
 import shlex
 import signal
 import socket
@@ -31,6 +32,7 @@ T = TypeVar("T")
 LOCK = ".lock"
 PATIENCE = {int(signal.SIGINT): 1.5, int(signal.SIGTERM): 8.0}  # seconds for the main thread to stop by itself
 _RESUMES = {"train": "--resume"}  # the flag by which a verb goes on; others go on by the same command
+_COMMANDS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[0-9;?]*[A-Za-z])")
 _PLAIN = {"×": "x", "…": "...", "–": "-", "—": "-", "−": "-", "→": "->", "±": "+-", "≥": ">=", "≤": "<=", "·": "."}
 
 
@@ -190,14 +192,15 @@ def _end(number: int, say: bool = True) -> NoReturn:
 
 
 class Output:
-    """A text stream whose errors are noted in `error`, and stop nothing."""
+    """A text stream whose errors are noted in `error`, and stop nothing. What a file's name may hold to command a
+    terminal (set its title, its clipboard, its keys) is not passed on; colours and movements of the bar are."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
         self.error: Exception | None = None
 
     def write(self, text: str) -> int:
-        self._try(self.stream.write, text)
+        self._try(self.stream.write, _COMMANDS.sub("\N{REPLACEMENT CHARACTER}", text))
         return len(text)
 
     def flush(self) -> None:

@@ -17,6 +17,7 @@ from dofnerf.camera import Camera
 from dofnerf.cli import main
 from dofnerf.optics import Lens, shape_of, to_display
 from dofnerf.studio.shoot import exact
+from dofnerf.web.start_page import StartPage
 
 WINDOW = 720, 260
 SHOOT = """([opening, focus, blades, views]) => { const walk = dofnerf, stage = walk.stage;
@@ -265,3 +266,22 @@ def test_the_page_needs_nothing_from_elsewhere_and_runs_no_other_script(made):
     assert "http:" not in words and "https:" not in words
     facts = json.loads(words.split('id="facts">')[1].split("</script>")[0])
     assert len(facts["photos"]) == 5 and torch.isfinite(torch.tensor(facts["range"])).all()
+
+
+def test_hostile_names_are_words(tmp_path, watched):
+    """Names of photos and folders as markup, in the page and in the one that `dofnerf run` ends with."""
+    nasty = "\"'><img src=x onerror=hacked=1><script>hacked=1<\\script>@facts@"
+    run = tmp_path / nasty
+    write_run(run)
+    names = (run / "cameras.json").read_text().replace('"view-', json.dumps(nasty)[:-1] + "</script>")
+    (run / "cameras.json").write_text(names)
+    assert main(["export", str(run), "--html", "--out", str(tmp_path / "scene.html")]) == 0
+    rows = [["Photo"], [nasty + "</script>"]]
+    StartPage(nasty, None, [(nasty, f"{nasty}.html")], rows, nasty, [nasty], [nasty]).write(tmp_path / "a.html")
+    start = watched((tmp_path / "a.html").as_uri(), *WINDOW)
+    assert start.title() == nasty and start.locator("td").inner_text() == nasty + "</script>"
+    assert start.locator("a").first.get_attribute("href").startswith("%22")
+    page = opened(watched, tmp_path)
+    assert page.evaluate("dofnerf.facts.photos[0].name") == nasty.replace("\\", "/") + "</script>0"
+    for one in (start, page):
+        assert one.evaluate("typeof hacked") == "undefined" and one.locator("img[src=x]").count() == 0
