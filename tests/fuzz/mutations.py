@@ -6,6 +6,7 @@ a finding, and so are two seconds of work or a gigabyte of memory for one small 
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -144,7 +145,7 @@ def _other_values(data: bytes, dice: random.Random) -> bytes | None:
         if isinstance(holder, dict) and dice.random() < 0.15:
             del holder[key]
         else:
-            holder[key] = dice.choice(ODD_VALUES)
+            holder[key] = copy.deepcopy(dice.choice(ODD_VALUES))  # the next change may be in it
     return json.dumps(value).encode()
 
 

@@ -15,6 +15,7 @@ import small_scenes as small
 from complaints import complaint, edit, folder
 
 from dofnerf import scenes
+from dofnerf.scenes.formats.colmap import find_photo
 
 
 def edit_poses(root: Path, change: Callable[[np.ndarray], Any]) -> Path:
@@ -35,6 +36,12 @@ def test_missing_photo(tmp_path: Path) -> None:
         complaint(root, where, "missing")
     complaint(tmp_path / "transforms", "frame 2", "photo_2.png")
     complaint(tmp_path / "colmap", "photo_2.png")
+
+
+@pytest.mark.parametrize("name", ["", ".", "/"])
+def test_a_photo_without_a_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=r"images\.bin: .* is no name of a photo"):
+        find_photo(tmp_path, tmp_path, name, "images.bin")
 
 
 def test_extra_photo(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ def read(root: Path, options: ReadOptions) -> Found:
 def find_photo(root: Path, folder: Path, name: str, where: str) -> Path:
     """The photo called `name`, in `folder`, with this or another suffix."""
     relative = folder.resolve().relative_to(root.resolve())
+    if not Path(name).name:
+        raise ValueError(f"{where}: {name!r:.200} is no name of a photo")
     for suffix in SUFFIXES:
         trial = name if not suffix else str(Path(name).with_suffix(suffix))
         path = inside(root, str(relative / trial), f"{where}: image {name!r}"[:300])
