@@ -168,3 +168,19 @@ def test_everything_is_read_once(captures, tmp_path, monkeypatch):
     counts.clear()
     assert main(line) == 0
     assert counts["assemble"] == 1 and counts["unpack"] == 1 and counts["exif_of"] == 0
+
+
+def test_the_width_follows_the_minutes_and_the_machine(monkeypatch):
+    from dofnerf.studio.plan import Plan
+    from dofnerf.train import preset
+
+    own, size = preset("fast", "splat").method, (6000, 4000)
+    monkeypatch.setattr(Plan, "view", 3.5e-7)
+    widths = [Plan(own, 0, 60.0 * minutes, None).width(size) for minutes in (5, 15, 60)]
+    assert widths == sorted(set(widths)) and widths[0] > 250 and widths[-1] <= 6000
+    for minutes, width in zip((5, 15), widths, strict=False):  # no wider fits
+        plan = Plan(own, 0, 60.0 * minutes, None)
+        assert plan.train_seconds(width * width * 2 / 3) <= 60 * minutes < plan.train_seconds((width + 4) ** 2 * 2 / 3)
+    monkeypatch.setattr(Plan, "view", 7e-7)  # a machine half as fast
+    assert Plan(own, 0, 900.0, None).width(size) < widths[1]
+    assert Plan(own, 0, 900.0, None).width((120, 80)) == 120  # never enlarged

@@ -121,6 +121,14 @@ class MethodConfig:
         ends = accumulate(self._counts)
         return next((name for name, end in zip(self.STAGES, ends, strict=True) if step < end), [*self.STAGES][-1])
 
+    def for_photos_of(self, pixels: float) -> Self:
+        """With as many steps as photos of so many pixels need."""
+        return self
+
+    def work(self, pixels: float) -> float:
+        """Pixels that training draws in all, with gradients, from photos of so many `pixels`; a rough figure."""
+        return self.total * pixels
+
     def shortened(self, share: float) -> Self:
         """The same stages with that share of their steps."""
         counts = {field: round(share * getattr(self, field)) for field in self.STAGES.values()}

@@ -12,7 +12,6 @@ import dataclasses
 import math
 import shlex
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +29,7 @@ from dofnerf.evaluate.report.run_page import write_run_page
 from dofnerf.files import write_json
 from dofnerf.files.guard import read_json_value
 from dofnerf.files.outputs import check_folder
-from dofnerf.files.progress import Progress, in_words
+from dofnerf.files.progress import Progress
 from dofnerf.models.data import f_numbers
 from dofnerf.process import keeps, locked
 from dofnerf.scenes import Scene
@@ -38,6 +37,7 @@ from dofnerf.scenes.reading import scaled
 from dofnerf.studio.export import export_config
 from dofnerf.studio.export import run as export
 from dofnerf.studio.flags import default, given
+from dofnerf.studio.plan import Plan
 from dofnerf.studio.source import Source, source_of
 from dofnerf.studio.view import ViewConfig
 from dofnerf.studio.view import run as show
@@ -46,9 +46,7 @@ from dofnerf.train.config import check_share
 from dofnerf.train.expect import expect
 
 SCENE, RUN, RECORD, START = "scene", "run", "run.json", "index.html"
-_CAPTURE = 1.5, 0.04  # seconds a photo, and a pair
-_BEGIN, _VIEW = 30.0, 6e-7  # seconds before the first step, and a pixel of a view, of the machine of docs/results.md
-_WIDTH = {"fast": 640, "best": 1000}  # pixels across, where nobody says: what the preset's steps are enough for
+_MINUTES = {"fast": 15.0, "best": 60.0}  # of training, where nobody says
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,10 @@ class RunConfig:
     """The folder for everything: scene/, run/, and what comes after."""
     preset: Literal["fast", "best"] = "fast"
     """fast: minutes; best: quality first, for the patient."""
-    width: Annotated[int | None, default("640 for fast, 1000 for best")] = None
-    """Train on photos of this many pixels across; never more than the scene's photos have."""
+    minutes: Annotated[float | None, default("15 for fast, 60 for best")] = None
+    """Train on photos as wide as this time allows on this machine, whose speed is measured at the start."""
+    width: Annotated[int | None, default("what --minutes allows")] = None
+    """Train on photos of this many pixels across, however long it takes; never more than the scene's photos have."""
     steps: float = 1.0
     """Share of the preset's training steps: less is quicker, and worse."""
     force: bool = False
@@ -86,6 +86,10 @@ class RunConfig:
         check_share(self.steps)
         if self.width is not None and self.width < 16:
             raise ValueError(f"--width {self.width}: expected 16 pixels or more")
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
+            raise ValueError(f"--minutes {self.minutes:g}: expected more than 0")
+        if self.minutes is not None and self.width is not None:
+            raise ValueError("--minutes and --width: each decides the width; give one")
 
 
 def run(config: RunConfig) -> Run:
@@ -98,7 +102,9 @@ def run(config: RunConfig) -> Run:
 
 def _run(config: RunConfig, out: Path) -> Run:
     has_poses = _is_scene(config.photos)
-    plan = Plan(config, 0 if has_poses else _count(config.photos))
+    own = shortened(preset(config.preset), config.steps).method
+    budget = 60 * (config.minutes or _MINUTES[config.preset])
+    plan = Plan(own, 0 if has_poses else _count(config.photos), budget, config.width)
     plan.say()
     _say(1, "capture")
     settings = {"preset": config.preset, "steps": config.steps}
@@ -107,7 +113,7 @@ def _run(config: RunConfig, out: Path) -> Run:
             settings[key] = value
     _expect_same(out / RECORD, settings)
     scene = _scene_of(config, out, has_poses)
-    width = min(config.width or _WIDTH[config.preset], scene.size[0])
+    width = _width_of(config, out / RECORD, scene, plan)
     _expect_same(out / RECORD, settings | {"width": width})
     if not (out / RECORD).is_file():
         write_json(out / RECORD, settings | {"width": width})
@@ -117,6 +123,7 @@ def _run(config: RunConfig, out: Path) -> Run:
     plan.done("capture", scene)
     _say(2, f"train ({config.preset}, {scene.size[0]}×{scene.size[1]} pixels)")
     training = shortened(preset(config.preset), config.steps)
+    training = replace(training, method=training.method.for_photos_of(scene.size[0] * scene.size[1]))
     if all(f_numbers(scene)):  # the camera knows which photos have one aperture
         training = training.changed({"lens": {"share_aperture": "exif"}})
     done = train(scene, training, out=out / RUN, resume=True, keep=KeepConfig(), quiet=False)
@@ -187,38 +194,16 @@ def at_width(scene: Scene, width: int) -> Scene:
     return replace(scene, frames=tuple(scaled(frame, width, height) for frame in scene.frames), origin=origin)
 
 
-class Plan:
-    """How long each stage will take, roughly; corrected by how long those before took."""
-
-    def __init__(self, config: RunConfig, photos: int) -> None:
-        self.config, self.since, self.slowness = config, time.monotonic(), 1.0
-        width = config.width or _WIDTH[config.preset]
-        self.left = self._estimate(width * width * 0.7)
-        self.left["capture"] = _CAPTURE[0] * photos + _CAPTURE[1] * min(photos * (photos - 1) / 2, 20 * photos)
-
-    def _estimate(self, pixels: float) -> dict[str, float]:
-        own = shortened(preset(self.config.preset), self.config.steps).method
-        steps = [getattr(own, name) for name in own.STAGES.values()]
-        costs = (1.0, 1.2, getattr(own, "sub_apertures", 0) + 1.0)
-        views = sum(cost * count for cost, count in zip(costs, steps, strict=False))
-        return {"capture": 0.0, "train": _BEGIN + _VIEW * pixels * views, "report": 30.0, "page": 20.0}
-
-    def say(self, before: str = "") -> None:
-        """One line: the stages to come."""
-        known = {name: seconds * self.slowness for name, seconds in self.left.items() if seconds > 0}
-        parts = ", ".join(f"{name} {in_words(seconds)}" for name, seconds in known.items())
-        print(f"plan     {before}about {in_words(sum(known.values()))} to go: {parts}", flush=True)
-
-    def done(self, name: str, scene: Scene) -> None:
-        """After a stage: what is left, now that its time and the size of the photos are known."""
-        took, guessed = time.monotonic() - self.since, self.left[name]
-        self.since = time.monotonic()
-        if guessed > 0 and took > 0.1 * guessed:  # less: it was done before
-            self.slowness = min(max(took / guessed, 0.2), 20.0)
-        fresh = self._estimate(scene.size[0] * scene.size[1])
-        names = list(fresh)
-        self.left = {one: fresh[one] for one in names[names.index(name) + 1 :]}
-        self.say(f"{name} took {in_words(took)}; ")
+def _width_of(config: RunConfig, record: Path, scene: Scene, plan: Plan) -> int:
+    """The width that is asked for, that of a run that was begun, or what the time allows."""
+    if config.width:
+        return min(config.width, scene.size[0])
+    if record.is_file():
+        with contextlib.suppress(ValueError):  # said when the record is compared
+            found = read_json_value(record)
+            if isinstance(found, dict) and isinstance(found.get("width"), int):
+                return min(max(found["width"], 1), scene.size[0])
+    return plan.width(scene.size)
 
 
 def _count(photos: Path) -> int:

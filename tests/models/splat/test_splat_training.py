@@ -100,7 +100,9 @@ def losses_of(stage, **own):
         steps.before(0, torch.Generator())
         found.append(float(steps(stage, torch.Generator().manual_seed(1)).loss.detach()))
     photo = int(run.learner.memory["order"][0])
-    return *found, 0.5 * float(sparse_gradient_prior(run.model.picture(data.cameras[photo], degree=0).image.detach()))
+    return *found, 2 * 0.5 * float(
+        sparse_gradient_prior(run.model.picture(data.cameras[photo], degree=0).image.detach())
+    )
 
 
 def test_edges_cost_while_the_lens_is_seen_in_parts_and_only_then():

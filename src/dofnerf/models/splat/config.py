@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import tyro
 
 from dofnerf.models.base import MethodConfig
 from dofnerf.models.splat.blurs import BlurName
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _FEWEST, _MOST = 10_000, 60_000  # Gaussians, unless asked for
 
@@ -33,8 +36,10 @@ class SplatConfig(MethodConfig):
     """Steps in which the lens is divided into sub-apertures, whose views are averaged: right at occlusions too."""
     sub_apertures: Annotated[int, tyro.conf.arg(aliases=("--lens-points",))] = 8
     """Sub-apertures in those steps."""
+    early_sub_apertures: int = 4
+    """Sub-apertures in the first three quarters of those steps."""
     early_pixels: int = 64_000
-    """Steps before those take photos shrunk to this many pixels, if they have more."""
+    """Steps before those, but no more than half of all, take photos shrunk to this many pixels, if they have more."""
     step_pixels: int = 800_000
     """Pixels in a step with sub-apertures, at the most. The first half of these steps takes photos shrunk to a quarter
     of this many, if they have more; the second half takes photos in full, or random parts of so many pixels."""
@@ -80,17 +85,37 @@ class SplatConfig(MethodConfig):
         if min(self.early_pixels, self.step_pixels) < 1000:
             found = f"{self.early_pixels} and {self.step_pixels}"
             raise ValueError(f"early_pixels and step_pixels must be 1000 or more, found {found}")
-        if self.sub_apertures < 1:
-            raise ValueError(f"sub_apertures must be 1 or more, found {self.sub_apertures}")
+        if min(self.sub_apertures, self.early_sub_apertures) < 1:
+            found = f"{self.sub_apertures} and {self.early_sub_apertures}"
+            raise ValueError(f"sub_apertures and early_sub_apertures must be 1 or more, found {found}")
         rates = [getattr(self, f"{name}_rate") for name in ("place", "size", "turn", "opacity", "colour", "direction")]
         if min(rates) < 0 or not 0 < self.decay <= 1:
             raise ValueError(f"rates must be 0 or more and decay in 0 … 1, found {rates} and {self.decay}")
 
+    def sub_apertures_at(self, step: int) -> int:
+        """Sub-apertures in this step, if it has any."""
+        early = step < self.total - self.sub_aperture_steps // 4
+        return min(self.early_sub_apertures, self.sub_apertures) if early else self.sub_apertures
+
     def shrunk_to(self, step: int) -> int | None:
         """The pixels to which larger photos are shrunk for this step; None if they are not."""
-        if step < self.pinhole_steps + self.lens_steps:
+        if step < min(self.pinhole_steps + self.lens_steps, self.total // 2):
             return self.early_pixels
-        return self.step_pixels // 4 if step < self.total - self.sub_aperture_steps // 2 else None
+        last = max(self.sub_aperture_steps // 2, self.total // 4)
+        return self.step_pixels // 4 if step < self.total - last else None
+
+    def for_photos_of(self, pixels: float) -> Self:
+        """With more steps in proportion where a step takes only a part of a photo."""
+        more = max(pixels / self.step_pixels, 1.0)
+        return replace(self, sub_aperture_steps=round(more * self.sub_aperture_steps))
+
+    def work(self, pixels: float) -> float:
+        found = 0.0
+        for step in range(self.total):  # of each, about 0.8 of a view goes into losses, projection and Adam
+            early = step < self.pinhole_steps + self.lens_steps
+            views = 1.8 if early else self.sub_apertures_at(step) + 1.8
+            found += views * min(pixels, self.shrunk_to(step) or self.step_pixels)
+        return found
 
     def count(self, size: tuple[int, int]) -> int:
         """Gaussians for photos of `size` (height, width)."""

@@ -29,6 +29,9 @@ from dofnerf.optics import Lens
 from dofnerf.scenes import Scene
 
 
+_PRIOR_STEPS = 2  # the sparse-gradient prior, which takes a view of its own, counts double in every second step
+
+
 class Excerpt(NamedTuple):
     """What a step takes of a photo: all of it, shrunk, or a part. `camera` sees `target` (h, w, 3); `mask` (h, w), if
     there is one, is 1 where it counts; `scale` is its size relative to the photo; `share` is how much of the picture
@@ -70,7 +73,7 @@ class SplatSteps(Steps):
             lens = Lens(aperture, focus_disparity=self.lens.focus_disparity[photo])
             blurs = float(self.lens.largest_radius[photo].detach()) * seen.scale >= BLURS
         if stage == "sub-apertures" and blurs and blur_model(self.config.blur).divides:
-            parts = self.config.sub_apertures
+            parts = self.config.sub_apertures_at(self.step)
         turn = float(torch.rand((), generator=generator, device=generator.device)) if parts > 1 else 0.0
         means = self.quantities.carry(self.model.means, camera, photo)
         image = self.model.picture(camera, lens, self.config.blur, degree, parts, turn, self.light, means).image
@@ -82,9 +85,9 @@ class SplatSteps(Steps):
         loss = error
         if blurs:
             loss = error + self.config.gradient_loss * gradient_loss(off, mask)
-            if self.config.gradient_prior and parts > 1:
+            if self.config.gradient_prior and parts > 1 and self.step % _PRIOR_STEPS == 0:
                 sharp = self.model.picture(camera, degree=degree).image
-                loss = loss + self.config.gradient_prior * sparse_gradient_prior(sharp)
+                loss = loss + _PRIOR_STEPS * self.config.gradient_prior * sparse_gradient_prior(sharp)
         elif lens is None and self.sharpness is not None:
             loss = (off.square() * self.sharpness.at(photo, (camera.height, camera.width))[..., None]).mean()
         if self.growth is not None and self.growth.is_due(self.step):
@@ -157,7 +160,9 @@ class SplatMethod(Method):
             "pose": {"refine_poses": True},
         }
         if name == "best":
-            return Preset(SplatConfig(200, 400, sub_aperture_steps=1600, sub_apertures=28), others)
+            return Preset(
+                SplatConfig(200, 400, sub_aperture_steps=1600, sub_apertures=28, early_sub_apertures=28), others
+            )
         return Preset(SplatConfig(), others)
 
     def begin(self, config: RunConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:
