@@ -28,7 +28,6 @@ from dofnerf.models.splat.start import starting_points
 from dofnerf.optics import Lens
 from dofnerf.scenes import Scene
 
-
 _PRIOR_STEPS = 2  # the sparse-gradient prior, which takes a view of its own, counts double in every second step
 
 
