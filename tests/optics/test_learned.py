@@ -27,16 +27,20 @@ def test_bounds_hold_for_any_parameter():
         lens.raw_focus.copy_(torch.tensor([1e3, -1e3]))
     ends = torch.tensor([1.0, 5.0])
     blur = torch.stack([lens.coc_radius(ends, photo=i).abs().max() for i in range(2)])
-    assert blur.max().item() == pytest.approx(12.0)
-    assert lens.aperture.min().item() >= 0
-    assert 0 <= lens.focus_disparity.min().item() < 0.2
-    assert 1.0 < lens.focus_disparity.max().item() < 1.1
+    assert blur.max().item() == pytest.approx(12.0 * 1.15)  # focused nearer than anything, seen at the far end
+    assert lens.aperture.max().item() * (1 - 1 / 5) == pytest.approx(12.0) and lens.aperture.min().item() >= 0
+    assert lens.focus_disparity.min().item() == 0 and 1.1 < lens.focus_disparity.max().item() < 1.15
+
+
+def test_focus_reaches_infinity_or_as_far_beyond_as_the_range_is_wide():
+    assert LearnedLens(1, near=1.0, far=2.5).focus_range[0] == 0 and LearnedLens(1, 1.0, math.inf).focus_range[0] == 0
+    narrow = LearnedLens(1, near=4.0, far=5.0)
+    assert float(narrow.focus_range[0]) == pytest.approx(1 / 5 - (1 / 4 - 1 / 5))
 
 
 def test_largest_radius_is_that_of_the_end_farther_from_focus():
     lens = LearnedLens(2, near=1.0, far=5.0, aperture=10.0, focus_disparity=[0.3, 0.9])
-    low, high = lens.focus_range.tolist()
-    torch.testing.assert_close(lens.largest_radius, torch.tensor([10 * (high - 0.3), 10 * (0.9 - low)]))
+    torch.testing.assert_close(lens.largest_radius, torch.tensor([10 * (1 - 0.3), 10 * (0.9 - 1 / 5)]))
 
 
 def test_photos_of_a_group_share_their_aperture():

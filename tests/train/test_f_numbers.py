@@ -125,5 +125,5 @@ def test_the_subjects_distance_is_where_focus_starts_once_metres_are_known():
     far, near = setting.disparities
     start = PhotoLens.make(config().lens, setting).focus_disparity.tolist()
     assert start[0] == pytest.approx(0.5 / 1.2) and start[1] == pytest.approx((far + near) / 2, rel=1e-3)
-    assert start[3] == pytest.approx(far + 0.02 * (near - far), rel=1e-3)  # kept within the scene's range
+    assert start[3] == pytest.approx(0.5 / 400, rel=1e-3)  # beyond what is seen
     assert Setting.of(replace(world, metres=None)).focuses == ()

@@ -1,12 +1,14 @@
 """The lens: found by search, moved only where it was seen, learned by gradients from where it starts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
-from tiny_world import FAR, LENS, NEAR, config, scene
+from tiny_world import FAR, LENS, NEAR, blur, config, scene
 
 from dofnerf.models.base import BLURS
-from dofnerf.optics import scatter, to_display, to_linear
+from dofnerf.optics import Lens, scatter, to_display, to_linear
 from dofnerf.train import lens_search, train
 from dofnerf.train.lens_search import LensSearch, SmallView
 from dofnerf.train.photos.lens import LensConfig, PhotoLens
@@ -189,3 +191,17 @@ def test_photos_that_were_not_seen_do_not_move():
     moved_focus, moved_aperture = lens.raw_focus != kept[0], lens.raw_aperture != kept[1]
     assert moved_focus.tolist() == [True, False, False, False]
     assert moved_aperture.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("disparity", [0.0, 1 / 1.6 + 0.05])
+def test_search_finds_a_focus_beyond_what_is_seen(disparity):
+    world = scene(4, size=(30, 36), test=())
+    truth = Lens(9.0, focus_disparity=disparity)
+    seen = [
+        replace(view, photo=torch.from_numpy(blur(world.sharp(i), world.depth(i), truth)))
+        for i, view in enumerate(views(world))
+    ]
+    lens = lens_of(4)
+    search_lens(lens, seen)
+    assert lens.focus_disparity.detach().numpy() == pytest.approx(disparity, abs=0.03)
+    assert lens.aperture.detach().numpy() == pytest.approx(9.0, rel=0.2)

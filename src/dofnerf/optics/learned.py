@@ -2,7 +2,8 @@
 
 Both are low + (high − low)·sigmoid(raw): unlike a relu, that has a gradient at the bounds, and near 0 the aperture
 changes by a factor. The largest aperture blurs by `max_radius` pixels from one end of the scene's depth range to the
-other. The focus is a disparity in the scene's range, widened by 5 % on both sides (down to 0, infinity, at most).
+other. The focus is a disparity, and may lie outside the scene's range, for what is in focus need not be seen: up to as
+far beyond the far end as the range is wide (infinity at most), and a little nearer than the near end.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from dofnerf.optics.lens import Lens, check_depth, coc_radius_from_disparity, f_number_from_aperture, inverse
 
 _START_BLUR = 2.5  # pixels at either end of the range; below half a pixel the aperture gets almost no gradient
-_MARGIN = 0.05
+_NEARER = 0.15  # of the range of disparities: how much nearer than the nearest thing focus may be
 _EDGE = 1e-4  # starting values stay this share of the range away from its ends, or sigmoid has no slope left
 
 
@@ -32,6 +33,7 @@ class LearnedLens(nn.Module):
     raw_focus: nn.Parameter
     max_aperture: Tensor
     focus_range: Tensor
+    seen: Tensor
     groups: Tensor
 
     def __init__(
@@ -52,11 +54,12 @@ class LearnedLens(nn.Module):
         if not (max_radius > 0 and math.isfinite(max_radius)):
             raise ValueError(f"max_radius must be positive, found {max_radius}")
         span = 1 / near - 1 / far
-        low, high = max(0.0, 1 / far - _MARGIN * span), 1 / near + _MARGIN * span
-        max_aperture = max_radius / max(high - 1 / far, 1 / near - low)
+        low, high = max(0.0, 1 / far - span), 1 / near + _NEARER * span
+        max_aperture = max_radius / span
         # Buffers, so that a state loaded into another lens keeps its meaning.
         self.register_buffer("max_aperture", torch.tensor(max_aperture))
         self.register_buffer("focus_range", torch.tensor([low, high]))
+        self.register_buffer("seen", torch.tensor([1 / far, 1 / near]), persistent=False)
         names = torch.arange(num_photos) if groups is None else torch.as_tensor(groups)
         if names.shape != (num_photos,):
             raise ValueError(f"groups must be one for each of {num_photos} photos, found {names.tolist()}")
@@ -94,8 +97,8 @@ class LearnedLens(nn.Module):
 
     @property
     def largest_radius(self) -> Tensor:
-        """(num_photos,), pixels: the largest blur radius of each photo's lens within the range."""
-        low, high = self.focus_range
+        """(num_photos,), pixels: the largest blur radius of each photo's lens within the scene's depth range."""
+        low, high = self.seen
         focus = self.focus_disparity
         return self.aperture * torch.maximum(focus - low, high - focus)
 

@@ -231,18 +231,22 @@ class _Errors:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Apertures `smallest` to `largest` in steps of a factor, focus disparities `low` to `high` in equal steps."""
+    """Apertures `smallest` to `largest` in steps of a factor; focus disparities `low` to `high`, those of the scene, in
+    equal steps, and a few up to the `ends` of what the lens can learn."""
 
     smallest: float
     largest: float
     low: float
     high: float
+    ends: tuple[float, float]
 
     @classmethod
     def of(cls, lens: LearnedLens) -> Bounds:
-        low, high = (float(end) for end in lens.focus_range)
-        margin = 0.02 * (high - low)
-        return cls(_SMALLEST_BLUR / (high - low), _LARGEST * float(lens.max_aperture), low + margin, high - margin)
+        (low, high), (least, most) = lens.seen.tolist(), lens.focus_range.tolist()
+        margin, rim = 0.03 * (high - low), 0.005 * (most - least)
+        ends = least + rim, most - rim  # at the bounds themselves a logit has no slope
+        low, high = max(low - margin, ends[0]), min(high + margin, ends[1])
+        return cls(_SMALLEST_BLUR / (high - low), _LARGEST * float(lens.max_aperture), low, high, ends)
 
     @property
     def ratio(self) -> float:
@@ -261,5 +265,6 @@ class Bounds:
     def focuses(self, now: float, width: float) -> list[float]:
         """The same for focus disparities, neighbours at a `width`."""
         if not width:
-            return [now, *(self.low + self.width * k for k in range(_COARSE[1]))]
-        return [now, *(min(max(now + k * width, self.low), self.high) for k in (-1, 1))]
+            beyond = [end + (self.ends[k] - end) * s for k, end in enumerate((self.low, self.high)) for s in (0.5, 1.0)]
+            return [now, *(self.low + self.width * k for k in range(_COARSE[1])), *beyond]
+        return [now, *(min(max(now + k * width, self.ends[0]), self.ends[1]) for k in (-1, 1))]

@@ -101,8 +101,8 @@ def _kept_words(folder: Path | None, step: int | None, total: int) -> str:
 @torch.no_grad()
 def _expect_something(run: Run, data: TrainingData) -> None:
     """Failed if the training photos' own views are empty, or black where the photos are not."""
-    every = max(1, len(data.cameras) // _VIEWS)
-    for camera, photo in list(zip(data.cameras, data.photos, strict=True))[::every]:
+    for i in range(0, len(data.cameras), max(1, len(data.cameras) // _VIEWS)):
+        camera, photo = data.cameras[i], data.photos[i]
         width = min(camera.width, _LOOK)
         view = run.model.view(camera.resized(width, max(1, round(camera.height * width / camera.width))))
         if float(view.alpha.mean()) > _EMPTY and float(view.image.max()) >= _EMPTY * float(photo.max()):

@@ -68,12 +68,13 @@ class PhotoLens(LearnedLens, PhotoQuantity):
         count, (far, near) = len(setting.photos), setting.disparities
         usual = min(config.start_blur, config.max_radius / 2) / (near - far)
         widest = 0.9 * config.max_radius / (near - far)
+        least = max(0.0, 2 * far - near)
         margin, middle = 0.02 * (near - far), far + config.start_focus * (near - far)
         wide, focused = setting.apertures or [None] * count, setting.focuses or [None] * count
         lens = cls(
             count, 1 / near, inverse(far), config.max_radius, groups=setting.groups,
             aperture=[usual if one is None else min(one, widest) for one in wide],
-            focus_disparity=[middle if one is None else min(max(one, far + margin), near - margin) for one in focused],
+            focus_disparity=[middle if one is None else min(max(one, least), near + margin) for one in focused],
         )  # fmt: skip
         lens.learn(config.learn_aperture, config.learn_focus)
         lens.lens_rate, lens.only_sampled = config.lens_rate, config.only_sampled
