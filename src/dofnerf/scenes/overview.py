@@ -17,6 +17,11 @@ THUMBNAILS = 24
 COLUMNS = 8
 # The sheet's measures in inches, at 100 pixels each.
 WIDE, TITLE, PLOT, GAP, LABEL = 16.0, 0.65, 3.4, 0.12, 0.2
+_RANGES = {
+    "file": "by the files",
+    "points": "by the sparse points",
+    "cameras": "a guess from the cameras, until training measures it",
+}
 INK, TRAIN, TEST = "#333333", "#2b6cb0", "#dd6b20"
 
 
@@ -29,6 +34,7 @@ def describe(scene: Scene) -> str:
         ("brackets", describe_brackets(scene)),
         ("masks", describe_masks(scene)),
         ("points", _points(scene)),
+        ("range", f"{scene.near:.4g} to {scene.far:.4g}, {_RANGES[scene.range_from]}"),
         ("unit", "" if scene.metres is None else f"{scene.metres:.4g} m"),
         ("exif", _exif(scene)),
         ("lens", _lenses([lens for lens in map(scene.lens, range(len(scene))) if lens])),

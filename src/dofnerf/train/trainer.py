@@ -22,6 +22,7 @@ from dofnerf.scenes import Scene
 from dofnerf.train import checkpoint
 from dofnerf.train.config import TrainConfig
 from dofnerf.train.config import preset as preset_of
+from dofnerf.train.findings import findings, look_at_range
 from dofnerf.train.folder import KeepConfig, Recorder, writer_class
 from dofnerf.train.learner import Learner
 from dofnerf.train.loop import NullRecorder, learn
@@ -61,7 +62,7 @@ def start(
             data = training_data(scene, config.photos, place, _room_in(folder))
             learner = checkpoint.unpack(workers.tell(b""), place)
             return Run(learn(learner, data, NullRecorder(), workers), folder)
-        kept, said = _kept(place, folder, resume), []
+        kept, said = _kept(place, folder, resume), findings(scene)
         total, was = config.method.total, None if kept is None else kept.progress.step
         with Bar("photos", total, quiet=quiet) as bar, keeps(lambda: _kept_words(folder, was, total)):
             if scene.range_from == "cameras":
@@ -83,6 +84,8 @@ def start(
                 recorder.say(words)
             with keeps(lambda: _kept_words(folder, recorder.kept_step, total)):
                 run = Run(learn(learner, data, recorder, workers), folder)
+            if words := look_at_range(scene, run.model):
+                recorder.say(words)
             _expect_something(run, data)
             return run
 

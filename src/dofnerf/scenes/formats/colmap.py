@@ -42,7 +42,8 @@ def read(root: Path, options: ReadOptions) -> Found:
     frames = seen_by(model, frames, order)
     bounds, points = common_bounds(frames, str(folder)), model.sparse_points()
     notes = _left_over(photos, len(paths))
-    return Found(home.resolve().name, "COLMAP", frames, bounds, full_width, points, notes=notes)
+    name = home.resolve().name
+    return Found(name, "COLMAP", frames, bounds, full_width, points, notes=notes, range_from="points")
 
 
 def find_photo(root: Path, folder: Path, name: str, where: str) -> Path:
