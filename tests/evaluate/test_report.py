@@ -7,17 +7,21 @@ import io
 import re
 import socket
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from cameras_around import facing_forward
 from dofnerf.cli import main
 from dofnerf.evaluate.charts import PhotoLenses, curve_chart, lens_charts
-from dofnerf.evaluate.comparison import Box, error_map, largest_error_box
+from dofnerf.evaluate.comparison import Box, box_of_most, error_map, largest_error_box
+from dofnerf.evaluate.report.gains import _energy, sightings
 from dofnerf.evaluate.report.run_page import write_run_page
 from dofnerf.evaluate.trained import open_trained
-from dofnerf.scenes import Lens
+from dofnerf.scenes import Frame, Lens, Scene
+from dofnerf.scenes.exif import Exif
 
 SIZES = {"phone": (390, 844), "desk": (1280, 900)}
 
@@ -84,6 +88,7 @@ def test_it_opens_without_trouble_and_without_network(opened, report):
     assert page.evaluate("document.images.length") >= 10
     for words in (
         "Before and after",
+        "What the photos do not show",
         "Held-out views",
         "The lens of every photo",
         "Figures",
@@ -172,10 +177,49 @@ def test_without_reference_without_held_out_views_without_a_lens(trained, tmp_pa
     plain = replace(scene, frames=tuple(replace(frame, sharp=None, lens=None) for frame in scene.frames), test=())
     assert write_run_page(tmp_path / "page.html", run, plain, "none") is None
     words = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "no reference" in words and "without a lens model" in words and "--hold-every" in words
+    assert "without a lens model" in words and "no reference" not in words
     held = write_run_page(tmp_path / "page.html", run, replace(plain, test=(3,)), "none")
     assert held.mean["psnr"] == "no reference"
-    assert "<td>no reference</td>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "no reference" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_report_on_real_photos(trained, tmp_path):
+    """No sharp photo is known: what was gained on the photos themselves, what EXIF says, what was left out and why."""
+    run, scene = open_trained(trained / "ours")
+    told = Exif(f_number=1.8, exposure_time=1 / 125, iso=400)
+    frames = tuple(replace(frame, sharp=None, lens=None, depth=None, exif=told) for frame in scene.frames)
+    notes = ("captured: 5 of 6", "left out: IMG_7.jpg: too blurred: 3 features")
+    write_run_page(tmp_path / "page.html", run, replace(scene, frames=frames, notes=notes), "none")
+    words = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for part in (
+        "agreement through the lens, dB",
+        "<td>1/125 s</td>",
+        "<td>400</td>",
+        "<td>IMG_7.jpg</td>",
+        "<td>too blurred: 3 ",
+    ):
+        assert part in words
+    assert "no reference" not in words
+
+
+def test_gains_are_those_of_the_picture():
+    """The agreement is a PSNR through the learned lens; detail counts only where the lens blurs."""
+    picture = np.zeros((8, 12, 3), np.float32)
+    picture[2, 3] = 1
+    assert _energy(picture).sum() == 4
+    assert box_of_most(_energy(picture)) in {(left, 1, left + 3, 3) for left in (1, 2)}
+
+
+def test_what_few_photos_see_and_none_in_focus():
+    cameras = facing_forward(3, (12, 16), focal=20.0)
+    flat = np.full((12, 16), 1 / 4, np.float32)
+    frames = [Frame(f"{i}", camera, None) for i, camera in enumerate(cameras)]
+    scene = Scene("s", "test", tuple(frames), 2.0, 8.0, (0, 1, 2), ())
+    run = SimpleNamespace(lenses=[Lens(40.0, 4.0), Lens(40.0, 2.0), Lens(40.0, 2.0)])
+    seen, focused = sightings(run, scene, (cameras[1], flat), cameras, [flat] * 3)
+    assert seen[6, 8] == 3 and focused[6, 8] == 1 and seen.min() >= 1
+    hidden = [flat, flat, np.full_like(flat, 1 / 2)]  # before the third camera stands something
+    assert sightings(run, scene, (cameras[1], flat), cameras, hidden)[0].max() == 2
 
 
 def test_names_cannot_break_the_page(trained, tmp_path):

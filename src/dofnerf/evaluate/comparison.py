@@ -45,10 +45,14 @@ def in_colours(values: np.ndarray, name: str) -> np.ndarray:
 
 def largest_error_box(image: np.ndarray, truth: np.ndarray) -> Box:
     """The box, 1 / ZOOM of the picture each way, in which the two (H, W, 3) differ most."""
-    height, width = truth.shape[:2]
+    return box_of_most(np.abs(np.clip(image, 0, 1).astype(np.float64) - truth).mean(-1))
+
+
+def box_of_most(values: np.ndarray) -> Box:
+    """The box, 1 / ZOOM of (H, W) each way, over which `values` sum up to most."""
+    height, width = values.shape
     tall, wide = max(1, height // ZOOM), max(1, width // ZOOM)
-    difference = np.abs(np.clip(image, 0, 1).astype(np.float64) - truth).mean(-1)
-    sums = np.pad(difference.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
+    sums = np.pad(values.astype(np.float64).cumsum(0).cumsum(1), ((1, 0), (1, 0)))
     within = sums[tall:, wide:] - sums[:-tall, wide:] - sums[tall:, :-wide] + sums[:-tall, :-wide]
     top, left = np.unravel_index(int(within.argmax()), within.shape)
     return Box(int(left), int(top), int(left) + wide, int(top) + tall)

@@ -24,7 +24,7 @@ from dofnerf.scenes.source import Source
 if TYPE_CHECKING:
     from dofnerf.scenes.reading import Origin
 
-CACHE_BYTES = 1 << 31
+CACHE_BYTES = 1 << 30
 
 
 class Visible(NamedTuple):

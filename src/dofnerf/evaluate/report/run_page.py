@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from dofnerf.evaluate.charts import curve_chart, lens_charts, photo_lenses
 from dofnerf.evaluate.comparison import ERROR_RANGE, ZOOM, depth_picture, enlarged, error_map, largest_error_box
 from dofnerf.evaluate.lpips import LpipsConfig
 from dofnerf.evaluate.report import page
+from dofnerf.evaluate.report.gains import BLURRED, Gain, measure_gains, uncertainty_pictures
 from dofnerf.evaluate.scores import METRICS, Perceptual, Reference, Scores, gather, score_view
 from dofnerf.evaluate.trained import open_trained
 from dofnerf.files.guard import read_text
@@ -24,6 +26,8 @@ from dofnerf.scenes.overview import mean_basis, rim_of
 from dofnerf.train import Run
 from dofnerf.train.folder import LENS, LOG
 
+MOST_GAINS, MOST_UNCERTAIN = 3, 3  # training photos that lead the page; views in which uncertainty is drawn
+_LEFT_OUT = "left out: "  # how a capture's notes on photos begin
 MOST_VIEWS = 8  # whose pictures are on the page
 POINTS, POINT_VIEWS = 3600, 5  # of the cameras in space: how many points, from how many views
 _FAR = 0.9  # × the disparity of the scene's far end: points beyond are left out, or the cameras would be a dot
@@ -73,12 +77,15 @@ def write_run_page(
             truth = scene.sharp(i) if reference == "sharp" else scene.photo(i)
             shown.append(Shown(i, scene.photo(i), view.image.clamp(0, 1).cpu().numpy(), depth, truth))
     scores = gather(run, scene, tuple(views), perceptual) if views else None
+    gains = measure_gains(run, scene)
     body = [
-        *_head(run, scene, scores, reference),
-        *_before_after(shown, scene),
+        *_head(run, scene, scores, reference, gains),
+        *(_gained(run, scene, gains) or _before_after(shown, scene)),
         *_pictures(shown, scene, reference),
         *_lens(run, scene, scores),
-        *_photos(run),
+        *_photos(run, scene, gains),
+        *_left_out(scene),
+        *_uncertain(run, scene, gains),
         *_figures(scores),
         *_curve(run),
         page.heading("Cameras in space"),
@@ -94,19 +101,71 @@ def write_run_page(
     return scores
 
 
-def _head(run: Run, scene: Scene, scores: Scores | None, reference: Reference) -> list[str]:
+def _head(run: Run, scene: Scene, scores: Scores | None, reference: Reference, gains: Sequence[Gain]) -> list[str]:
     steps, seconds = run.config.method.total, run.learner.progress.seconds
     lens = "every photo's lens learned" if run.has_lens else "without a lens model"
     first = f"{run.config.field}, {steps} steps in {seconds:.0f} s, {lens}. {len(scene.train)} photos trained."
-    if scores is None:
-        words = "No view is held out, so there are no figures: train with --hold-every 9 to have them."
-    elif not isinstance(scores.mean["psnr"], float):
-        words = "There are no all-in-focus photos of the held-out views, so there are no figures: look at the pictures."
+    if scores is None or not isinstance(scores.mean["psnr"], float):
+        words, known = "", []
+        if gains:
+            blurred = [one.detail for one in gains if one.blurred]
+            known = [("agreement through the lens, dB", f"{np.mean([one.agreement for one in gains]):.1f}")]
+            known += [("detail where photos are blurred", f"{np.median(blurred):.1f}×")] if blurred else []
+            words = (
+                "Agreement: each photo against the render through the lens that was found for it (mean PSNR). "
+                "Detail: energy of the differences between neighbouring pixels, all in focus against the photo, where "
+                f"it is blurred by more than {BLURRED:g} pixels (median)."
+            )
+        lost = sum(note.startswith(_LEFT_OUT) for note in scene.notes)
+        known += [("photos left out", str(lost))] if lost else []
+        return [page.paragraph(first), *([page.numbers(known)] if known else []), page.paragraph(words)]
     else:
         known = [(figures.HEADS[name], figures.words(name, scores.mean[name])) for name in ("psnr", "ssim", "lpips")]
         words = f"Means over {len(scores.views)} views that no training has seen, against {_AGAINST[reference]}."
         return [page.paragraph(first), page.numbers(known), page.paragraph(words)]
-    return [page.paragraph(first), page.paragraph(words)]
+
+
+def _gained(run: Run, scene: Scene, gains: Sequence[Gain]) -> list[str]:
+    """The training photos that gained most: photo and render to slide between, and both closer where most was won."""
+    best = [one for one in gains[:MOST_GAINS] if one.blurred and one.detail > 1]
+    if not best:
+        return []
+    below = "Photos that were trained on, those that gained most first: the photo, and the same view all in focus."
+    parts = [page.heading("Before and after", below)]
+    width = max(page.LEAST_WIDE, scene.size[0] // 2)
+    for one in best:
+        k, size = scene.train.index(one.number), (width, round(width * scene.size[1] / scene.size[0]))
+        camera = run.learner.quantities.camera(scene.camera(one.number), k)
+        image = run.learner.quantities.develop(run.render(camera).image, k)  # with the exposure of the photo
+        photo, sharp = scene.photo(one.number), image.detach().clamp(0, 1).cpu().numpy()
+        named = [("photo", photo), ("all in focus", sharp)]
+        words = (
+            f"{scene.frames[one.number].name}: {100 * one.blurred:.0f} % blurred, {one.detail:.1f}× the detail there"
+        )
+        crops = [
+            page.figure(enlarged(picture, size, one.box), f"{name}, {ZOOM} times closer") for name, picture in named
+        ]
+        parts += [page.subheading(words), page.slider(*named), page.grid("tiles", crops)]
+    return parts
+
+
+def _left_out(scene: Scene) -> list[str]:
+    rows = [note.removeprefix(_LEFT_OUT).partition(": ")[::2] for note in scene.notes if note.startswith(_LEFT_OUT)]
+    return [page.heading("Photos left out"), page.table(["photo", "why"], rows)] if rows else []
+
+
+def _uncertain(run: Run, scene: Scene, gains: Sequence[Gain]) -> list[str]:
+    """Where the run can only guess."""
+    middle = scene.train[len(scene.train) // 2]
+    views = list(dict.fromkeys([*scene.test[:2], *(one.number for one in gains[:2]), middle]))[:MOST_UNCERTAIN]
+    names = [scene.frames[i].name for i in views]
+    drawn = [
+        page.figure(picture, name) for picture, name in zip(uncertainty_pictures(run, scene, views), names, strict=True)
+    ]
+    below = (
+        "Orange: no photo shows it in focus, so its detail is a guess. Red: at most one photo sees it, so its depth is."
+    )
+    return [page.heading("What the photos do not show", below), page.grid("tiles", drawn)]
 
 
 def _before_after(shown: list[Shown], scene: Scene) -> list[str]:
@@ -118,7 +177,7 @@ def _before_after(shown: list[Shown], scene: Scene) -> list[str]:
 
 
 def _pictures(shown: list[Shown], scene: Scene, reference: Reference) -> list[str]:
-    below = "The scene has no all-in-focus photos: no reference."
+    below = "Photos, and the same views all in focus."
     if any(one.truth is not None for one in shown):
         below = (
             f"Errors from 0 (black) to {ERROR_RANGE:g} (yellow), the paper's range, against {_AGAINST[reference]}; "
@@ -151,8 +210,8 @@ def _lens(run: Run, scene: Scene, scores: Scores | None) -> list[str]:
     return [page.heading("The lens of every photo"), page.grid("pair", charts), *words]
 
 
-def _photos(run: Run) -> list[str]:
-    """The run's table of photos: a column for everything that was learned of each."""
+def _photos(run: Run, scene: Scene, gains: Sequence[Gain]) -> list[str]:
+    """The run's table of photos: a column for everything that was learned of each, what EXIF says, and what was won."""
     path = run.folder / LENS if run.folder else None
     if path is None or not path.is_file():
         return []
@@ -161,9 +220,22 @@ def _photos(run: Run) -> list[str]:
     except (ValueError, csv.Error):
         raise ValueError(f"{path}: not a table of photos; the file is damaged") from None
     rows = [(row + [""] * len(head))[: len(head)] for row in rows]
+    known = dict(zip((scene.frames[i].name for i in scene.train), scene.train, strict=True))
+    won = {one.number: [f"{100 * one.blurred:.0f} %", f"{one.detail:.1f}×", f"{one.agreement:.1f}"] for one in gains}
+    head += ["exposure time", "ISO", "blurred", "detail there", "agreement, dB"]
+    for row in rows:
+        i = known.get(row[0])
+        told = None if i is None else scene.frames[i].exif
+        row += ["", ""] if told is None else [_time(told.exposure_time), f"{told.iso:g}" if told.iso else ""]
+        row += won.get(-1 if i is None else i, ["", "", ""])
     used = [k for k in range(len(head)) if any(row[k] for row in rows)]
     shown = page.table([head[k] for k in used], [[_short(row[k]) for k in used] for row in rows])
     return [page.details("What was learned of each photo", shown)]
+
+
+def _time(seconds: float | None) -> str:
+    """As cameras show it."""
+    return "" if seconds is None else f"1/{1 / seconds:.0f} s" if seconds < 0.4 else f"{seconds:g} s"
 
 
 def _short(words: str) -> str:
@@ -175,7 +247,7 @@ def _short(words: str) -> str:
 
 
 def _figures(scores: Scores | None) -> list[str]:
-    if scores is None:
+    if scores is None or not isinstance(scores.mean["psnr"], float):
         return []
     head = ["view", *(figures.HEADS[name] for name in METRICS)]
     notes = [page.paragraph(words) for words in scores.notes]
