@@ -110,7 +110,7 @@ class _Found:
 
 class LensSearch:
     """The search for the lens of some photos. `config` says what is learned, and whether one aperture is
-    preferred; `develop` is how photos show what is rendered (see `models.base.Quantities`)."""
+    preferred; `develop` is how photos show linear light (see `train.photos`)."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class _Errors:
         if key not in self.known:
             view = self.views[photo]
             blurred = scatter(self.linear[photo], aperture * view.scale * (focus - view.disparity), light=1)
-            shown = self.develop(to_display(blurred, self.light), photo)
+            shown = to_display(self.develop(blurred, photo), self.light)
             off = residual(shown, view.photo, mask=view.mask).abs().mean()
             self.known[key] = float(off if view.mask is None else off / view.mask.mean().clamp(min=1e-6))
         return self.known[key]

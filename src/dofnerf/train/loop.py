@@ -134,7 +134,7 @@ def find_lens(learner: Learner, steps: Steps, everywhere: bool) -> None:
         return
     cameras = tuple(learner.quantities.camera(camera, i) for i, camera in enumerate(data.cameras))
     views = small_views(learner.model, replace(data, cameras=cameras), config.lens.search_width, workers)
-    search = LensSearch(learner.lens, views, config.lens, config.light, learner.quantities.develop)
+    search = LensSearch(learner.lens, views, config.lens, config.light, learner.quantities.develop_light)
     search.run(everywhere, unresolved_only)
     for value in learner.lens.parameters():
         workers.same(value.data)

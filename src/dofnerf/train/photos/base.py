@@ -126,6 +126,8 @@ class PhotoQuantities:
 
     def develop_light(self, light: Tensor, photo: int | Tensor, pixels: Tensor | None = None) -> Tensor:
         """The same for linear light."""
+        if not self._with("develop"):
+            return light
         if pixels is None:
             rows, columns = (torch.arange(count, device=light.device) + 0.5 for count in light.shape[:2])
             grid = torch.meshgrid(rows / len(rows), columns / len(columns), indexing="ij")
