@@ -46,8 +46,11 @@ def write_ply(path, model: SplatModel) -> None:
     write_splats(path, Splats(*arrays))
 
 
-def write_run(folder, field: str = "splat", cameras: bool = True, lens: bool = True, exif=None) -> SplatModel | None:
-    """A run of five views, the fourth held out, all seen by CAMERA moved a little; returns its splats."""
+def write_run(
+    folder, field: str = "splat", cameras: bool = True, lens: bool = True, exif=None, photo: str = "a.png"
+) -> SplatModel | None:
+    """A run of five views, the fourth held out, all seen by CAMERA moved a little; returns its splats. `photo` is the
+    name of the files that its photos are said to be."""
     views = [replace(CAMERA, camera_to_world=CAMERA.camera_to_world + 0.02 * i * np.eye(3, 4, 3)) for i in range(5)]
     if field == "splat":
         made = preset("fast", "splat").changed({"method": {"splats": 10, "degree": 0}})
@@ -55,7 +58,7 @@ def write_run(folder, field: str = "splat", cameras: bool = True, lens: bool = T
     else:
         made, model = config(field=field), None
     frames = tuple(
-        Frame(f"view-{i}", camera.resized(24, 18), InMemory(np.zeros((18, 24, 3))), exif=exif)
+        Frame(f"view-{i}", camera.resized(24, 18), InMemory(np.zeros((18, 24, 3)), photo), exif=exif)
         for i, camera in enumerate(views)
     )
     setting = Setting.of(Scene("small", "test", frames, 1.6, 7.5, (0, 1, 2, 4), (3,)))

@@ -16,7 +16,7 @@ from small_splats import through_points
 
 from dofnerf import scenes
 from dofnerf.cli import main
-from dofnerf.files import read_image, read_map
+from dofnerf.files import has_more_than_8_bits, read_image, read_map
 from dofnerf.models.volume.weights import average_light
 from dofnerf.scenes import Lens, Viewpoint, read_cameras, write_cameras
 from dofnerf.scenes.exif import Exif
@@ -214,6 +214,17 @@ def test_exposure_doubles_the_light_and_exr_keeps_it(render, made):
     np.testing.assert_allclose(read_image("b.exr"), 8 * light, rtol=1e-6)
     assert read_image("b.exr").max() > 1.5  # beyond white
     np.testing.assert_allclose(pixels("c.png"), (light / 2) ** (1 / 2.2), atol=0.51 / 255 + 2e-3)
+
+
+def test_deep_photos_give_deep_pictures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.png", "a.exr"):
+        write_run(tmp_path / name, photo=name)
+        assert main(["render", name, "--view", "0", "--out", f"{name}.png"]) == 0
+        assert main(["render", name, "--view", "0", "--format", "png", "--out", f"plain-{name}.png"]) == 0
+        assert has_more_than_8_bits(f"{name}.png") == (name == "a.exr") and not has_more_than_8_bits(
+            f"plain-{name}.png"
+        )
 
 
 def test_16_bits_are_16_bits(render, made):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
+from dofnerf.files import has_more_than_8_bits
 from dofnerf.models.photo_stack import PhotoStack
 from dofnerf.models.volume.rays import CameraStack, Space, choose_space, stack_cameras
 from dofnerf.optics import aperture_from_f_number
@@ -33,7 +34,7 @@ class Setting:
 
     `disparities` are those of the far and the near end of the scene's depth; `apertures` and `focuses` (as disparities)
     are where EXIF lets photos start. `positions` are the cameras' centres; `exposures`, by EXIF, are relative amounts
-    of light, empty if a photo does not say.
+    of light, empty if a photo does not say. `deep`: photos have more than 8 bits.
     """
 
     scene: str
@@ -51,6 +52,7 @@ class Setting:
     exposures: tuple[float, ...] = ()
     focal_mm: tuple[float | None, ...] = ()
     metres: float | None = None
+    deep: bool = False
 
     @classmethod
     def of(cls, scene: Scene, sharing: Sharing = "none", space: str = "auto") -> Setting:
@@ -73,6 +75,7 @@ class Setting:
             exposures=exif_exposures(scene),
             focal_mm=tuple(focal_lengths(scene)),
             metres=scene.metres,
+            deep=has_more_than_8_bits(scene.frames[scene.train[0]].photo.label),
         )
 
 

@@ -80,7 +80,8 @@ class FileFlags:
     """One picture's file (.png, .exr, .jpg …), a film's (.mp4, .gif), or a folder, in which pictures are named as their
     photos are."""
     format: Annotated[Literal["png", "png16", "exr", "jpg"] | None, default("by --out; png")] = None
-    """png and jpg have 8 bits, png16 has 16; exr is linear light as floats, lamps and all."""
+    """png and jpg have 8 bits, png16 has 16, and is written by itself if the run's photos have more than 8; exr is
+    linear light as floats, lamps and all."""
     depth: Annotated[Literal["exr", "npy"] | None, OPTIONAL] = None
     """Also write NAME-depth: depth along the optical axis of the sharp view, in scene units; infinite where nothing
     is."""
@@ -182,7 +183,8 @@ def run(config: RenderConfig) -> list[Path]:
     views = viewpoints(config.viewpoint, source, config.shot.as_shot)
     out = config.files.out or default_out(config.source, len(views), config.files.format)
     inputs = [path for path in (config.source, config.viewpoint.camera) if path is not None]
-    files = PictureFiles(config.files, out, [view.name for view in views], inputs)
+    deep = source.run is not None and source.run.setting.deep
+    files = PictureFiles(config.files, out, [view.name for view in views], inputs, deep)
     for view in views if config.shot.as_shot else ():
         if view.lens is None:
             raise ValueError(
@@ -264,14 +266,18 @@ def default_out(source: Path, count: int, form: str | None) -> Path:
 
 
 class PictureFiles:
-    """The files of some pictures, all checked before the first is made. `inputs` are never replaced.
+    """The files of some pictures, all checked before the first is made. `inputs` are never replaced. `deep` asks for 16
+    bits where no format does.
 
     One file, or a folder that is a scene of its own: it gets a transforms.json with the camera and the lens of every
     picture, marked as ours. What it lists may be replaced by the next render; anything else that is in the way is
     refused."""
 
-    def __init__(self, config: FileFlags, out: Path, names: Sequence[str], inputs: Iterable[Path]) -> None:
+    def __init__(
+        self, config: FileFlags, out: Path, names: Sequence[str], inputs: Iterable[Path], deep: bool = False
+    ) -> None:
         self.config, self.out, self.single = config, out, _is_picture(out)
+        self.deep = config.format == "png16" or (config.format is None and deep)
         if self.single and len(names) > 1:
             raise ValueError(f"--out {out}: {len(names)} pictures do not fit into one file; give a folder")
         suffix = out.suffix if self.single else _SUFFIX[config.format or "png"]
@@ -296,7 +302,7 @@ class PictureFiles:
         path = self.pictures[i]
         if is_linear(path):
             write_image(path, light)
-        elif self.config.format == "png16":
+        elif self.deep and path.suffix.lower() == ".png":
             write_deep_png(path, display)
         else:
             write_image(path, display)

@@ -31,7 +31,7 @@ from dofnerf.train.plain import to_plain
 from dofnerf.train.run import Run
 
 Device = Literal["auto", "cpu", "cuda"]
-_LATER = ("positions", "exposures", "brackets", "focal_mm", "metres")  # that older runs do not have
+_LATER = ("positions", "exposures", "brackets", "focal_mm", "metres", "deep")  # that older runs do not have
 _VIEWS, _LOOK, _EMPTY = 4, 64, 0.01  # views, pixels across, and the mean alpha below which a view shows nothing
 
 

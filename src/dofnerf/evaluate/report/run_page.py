@@ -206,6 +206,7 @@ def _lens(run: Run, scene: Scene, scores: Scores | None) -> list[str]:
     captions = "how wide open each photo's lens was", "how far away each photo was in focus"
     charts = [page.drawing(svg, words) for svg, words in zip(lens_charts(lenses), captions, strict=True)]
     lines = [] if scores is None else figures.lens_lines(scores)
+    lines = lines[1:] if scores is not None and isinstance(scores.lens, str) else lines  # nothing to compare with
     words = [page.paragraph(line.split(maxsplit=1)[1].capitalize()) for line in lines]
     return [page.heading("The lens of every photo"), page.grid("pair", charts), *words]
 
