@@ -191,7 +191,7 @@ def test_large_photos_are_shrunk_at_first_and_seen_in_parts_at_last():
         steps.before(step, torch.Generator())
         shapes[step] = steps("pinhole", torch.Generator().manual_seed(step)).target.shape[:2]
     assert [shapes[step] for step in (0, 3)] == [(26, 39)] * 2  # 1000 pixels
-    assert [shapes[step] for step in (4, 5)] == [(16, 24)] * 2  # 1500 / 4
+    assert [shapes[step] for step in (4, 5)] == [(22, 34)] * 2  # 1500 / 2
     assert [shapes[step] for step in (6, 7)] == [(32, 47)] * 2  # 1500
 
     outcome = steps("pinhole", torch.Generator().manual_seed(7))  # a part: the same pixels as of the whole photo

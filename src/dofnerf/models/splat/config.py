@@ -38,11 +38,11 @@ class SplatConfig(MethodConfig):
     """Sub-apertures in those steps."""
     early_sub_apertures: int = 4
     """Sub-apertures in the first three quarters of those steps."""
-    early_pixels: int = 64_000
+    early_pixels: int = 250_000
     """Steps before those, but no more than half of all, take photos shrunk to this many pixels, if they have more."""
     step_pixels: int = 800_000
-    """Pixels in a step with sub-apertures, at the most. The first half of these steps takes photos shrunk to a quarter
-    of this many, if they have more; the second half takes photos in full, or random parts of so many pixels."""
+    """Pixels in a step with sub-apertures, at the most. The first half of these steps takes photos shrunk to half of
+    this many, if they have more; the second half takes photos in full, or random parts of so many pixels."""
     splats: int = 0
     """Gaussians in all; 0: one for every two pixels of a photo, but 10 000 at the least and 60 000 at the most."""
     degree: Literal[0, 1, 2] = 2
@@ -102,7 +102,7 @@ class SplatConfig(MethodConfig):
         if step < min(self.pinhole_steps + self.lens_steps, self.total // 2):
             return self.early_pixels
         last = max(self.sub_aperture_steps // 2, self.total // 4)
-        return self.step_pixels // 4 if step < self.total - last else None
+        return self.step_pixels // 2 if step < self.total - last else None
 
     def for_photos_of(self, pixels: float) -> Self:
         """With more steps in proportion where a step takes only a part of a photo."""
