@@ -70,6 +70,25 @@ def test_a_second_signal_ends_it_at_once_without_a_traceback():
     assert running.returncode == 128 + signal.SIGTERM and "Traceback" not in error and "nothing was kept" in error
 
 
+def test_a_signal_that_reaches_nobody_prints_no_traceback():
+    """Python only reports what a destructor raises; the process ends all the same."""
+    body = """
+    class Slow:
+        def __del__(self):
+            print("ready", flush=True)
+            time.sleep(600)
+    one = Slow()
+    del one
+    time.sleep(600)
+    """
+    with child(body) as running:
+        assert running.stdout.readline() == "ready\n"
+        running.send_signal(signal.SIGINT)
+        _, error = running.communicate(timeout=120)
+    assert running.returncode == 128 + signal.SIGINT and "Traceback" not in error and "Exception" not in error, error
+    assert "nothing was kept" in error
+
+
 def test_children_end_with_it():
     body = """
     import subprocess

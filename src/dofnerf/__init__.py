@@ -1,15 +1,16 @@
 """Photos with shallow depth of field in; a sharp scene, every photo's lens, and a virtual lens out."""
 
-import importlib
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
 
 # The command itself: Ctrl-C during the imports ends it without a traceback, until `process.start` takes over.
 _is_command = os.path.basename(sys.argv[0] if sys.argv else "") in ("dofnerf", "-m")
 if _is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+import importlib  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 # torch's OpenMP threads otherwise spin after each operation and take the cores from our own kernels. Only counts when
 # dofnerf is imported before torch; the user's own setting wins.

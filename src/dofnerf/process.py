@@ -106,20 +106,22 @@ def start(main: Callable[[list[str]], int], arguments: list[str] | None = None) 
     """The command's entry: `main(arguments)` with signals and output as described above; returns the exit code."""
     _State.arguments = list(sys.argv[1:] if arguments is None else arguments)
     steady_output()
-    heard = _listen()
+    heard: list[int] = []
     try:
-        code = main(_State.arguments)
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 0 if error.code is None else 2
+        _listen(heard)
+        try:
+            code = main(_State.arguments)
+        except SystemExit as error:
+            code = error.code if isinstance(error.code, int) else 0 if error.code is None else 2
+        if heard and code == 130:
+            _end(heard[0], say=False)  # at once: threads may still be at work
+        for number in PATIENCE:  # all is done
+            if signal.getsignal(number) not in (signal.SIG_IGN, signal.SIG_DFL, None):
+                signal.signal(number, lambda *_: os._exit(code))
     except BaseException:
         if not heard or os.environ.get("DOFNERF_DEBUG") == "1":
             raise
         _end(heard[0])  # an interrupted import may raise anything
-    if heard and code == 130:
-        _end(heard[0], say=False)  # at once: threads may still be at work
-    for number in PATIENCE:  # all is done
-        if signal.getsignal(number) not in (signal.SIG_IGN, signal.SIG_DFL, None):
-            signal.signal(number, lambda *_: os._exit(code))
     sys.stdout.flush()
     lost = getattr(sys.stdout, "error", None)
     if isinstance(lost, BrokenPipeError):
@@ -129,12 +131,11 @@ def start(main: Callable[[list[str]], int], arguments: list[str] | None = None) 
     return code or int(lost is not None)
 
 
-def _listen() -> list[int]:
-    """Take the signals over; returns the list whose first element will be the first one."""
-    first: list[int] = []
+def _listen(first: list[int]) -> None:
+    """Take the signals over; the first element of `first` will be the first one."""
     heard: list[int] = []  # by the thread
     if threading.current_thread() is not threading.main_thread():
-        return first
+        return
     reader, writer = socket.socketpair()
     writer.setblocking(False)
 
@@ -158,13 +159,18 @@ def _listen() -> list[int]:
         first.append(number)
         raise KeyboardInterrupt
 
+    def unraisable(found: Any) -> None:
+        """An interrupt in a destructor or a library's callback reaches nobody; the thread ends the process then."""
+        if not first or os.environ.get("DOFNERF_DEBUG") == "1":
+            sys.__unraisablehook__(found)
+
+    sys.unraisablehook = unraisable
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as nohup and a shell's background have it
         signal.signal(signal.SIGINT, interrupt)
     signal.signal(signal.SIGTERM, interrupt)
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     _State.sockets = reader, writer  # or they would be closed
     threading.Thread(target=watch, daemon=True, name="signals").start()
-    return first
 
 
 _ending = threading.Lock()
@@ -172,6 +178,9 @@ _ending = threading.Lock()
 
 def _end(number: int, say: bool = True) -> NoReturn:
     """End the process now, and its children."""
+    if threading.current_thread() is threading.main_thread():
+        for one in PATIENCE:  # another would come up here
+            signal.signal(one, signal.SIG_IGN)
     if not _ending.acquire(blocking=False):
         time.sleep(60)  # another thread ends it already
     with contextlib.suppress(Exception):

@@ -21,11 +21,13 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
+from dofnerf.capture.photos import load_upright, read_headers
 from dofnerf.cli import main
 from dofnerf.evaluate.lpips import from_file
 from dofnerf.files import read_image, read_map, write_deep_png, write_exr, write_image, write_json, write_map
 from dofnerf.files.guard import bounds, parse_json, read_array, read_bytes, read_json
 from dofnerf.files.outputs import append, atomic, check_file
+from dofnerf.files.pictures import open_picture
 from dofnerf.files.ply import read_drawing, read_ply, read_splats
 from dofnerf.scenes import read_cameras
 from dofnerf.scenes.exif import read_exif
@@ -226,6 +228,26 @@ def test_a_picture_that_its_few_bytes_cannot_hold(tmp_path: Path) -> None:
     data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size) + chunk(b"IDAT", zlib.compress(bytes(1000)))
     (tmp_path / "a.png").write_bytes(data)
     refused(lambda: read_image(tmp_path / "a.png"), "a.png", "absurd picture size")
+
+
+@pytest.mark.parametrize("size", [(90, 1_245_254), (10_000, 11_000), (65_536, 64)])
+def test_absurd_photos_are_refused_by_their_header(tmp_path: Path, size: tuple[int, int]) -> None:
+    """Pillow would decode a PNG whose data end early: 112 megapixels from 20 kB."""
+    head = struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0)
+    rows = np.random.default_rng(0).integers(0, 256, (70, 271), dtype=np.uint8)
+    rows[:, 0] = 0
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows.tobytes()))
+    (tmp_path / "a.png").write_bytes(data + chunk(b"IEND", b""))
+    assert read_headers([tmp_path / "a.png"]) == (
+        [], {"a.png": "the header claims an absurd picture size; the file is corrupt or hostile"}
+    )  # fmt: skip
+    refused(lambda: load_upright(tmp_path / "a.png", 1, 64), "a.png", "absurd picture size")
+
+
+def test_a_large_and_plain_picture_is_none_of_those(tmp_path: Path) -> None:
+    Image.new("RGB", (5000, 4000), (9, 9, 9)).save(tmp_path / "a.png")
+    with open_picture(tmp_path / "a.png", load=False) as picture:
+        assert picture.size == (5000, 4000)
 
 
 WRITERS = {

@@ -23,7 +23,7 @@ from dofnerf.scenes import read_cameras
 from dofnerf.train import Diverged, KeepConfig, Run, checkpoint, loop, train
 
 HERE = Path(__file__).parent
-STOPS = {"by SIGKILL": 6, "by Ctrl-C": 9, "in a write": 7}  # after these steps
+STOPS = {"by SIGKILL": 6, "by Ctrl-C": 9, "by SIGTERM": 5, "in a write": 7}  # after these steps
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
@@ -38,7 +38,8 @@ def stop(self, learner, outcome):
         if how == "in a write":
             Path.write_bytes = half
         else:
-            os.kill(os.getpid(), signal.SIGINT if how == "by Ctrl-C" else signal.SIGKILL)
+            kind = {"by Ctrl-C": signal.SIGINT, "by SIGTERM": signal.SIGTERM}.get(how, signal.SIGKILL)
+            os.kill(os.getpid(), kind)
 ended, world = {}, scene()
 train(world, config((1, 1, 1), search=False))  # loads the kernels, once for all that come
 watch, write, folder.Recorder.watch = folder.Recorder.watch, Path.write_bytes, stop
@@ -77,9 +78,10 @@ def whole(tmp_path_factory):
 @pytest.mark.parametrize(("how", "at"), STOPS.items())
 def test_a_stopped_run_ends_as_if_it_had_not(stopped, whole, at, how):
     out, ended = stopped[0] / how, stopped[1]
-    assert ended[how] == (130 if how == "by Ctrl-C" else -signal.SIGKILL)
+    politely = how in ("by Ctrl-C", "by SIGTERM")
+    assert ended[how] == (130 if politely else -signal.SIGKILL)
     left = Run.load(out).learner.progress.step
-    assert left == (at if how == "by Ctrl-C" else at - 1)
+    assert left == (at if politely else at - 1)
     assert bool(list(out.glob(".checkpoint.dofnerf-*"))) == (how == "in a write")
     run = train(scene(), config(), out=out, resume=True, keep=QUIET)
     assert not list(out.glob(".checkpoint.dofnerf-*"))

@@ -45,6 +45,8 @@ _EXR_HEADER = 1 << 20  # bytes that it may have
 _EXR_PIXELS = 1 << 28
 # Pixels a byte that compression may reach, in pictures larger than so many pixels: more is a bomb, or damage.
 _RATIO, _FEW_PIXELS = 1 << 13, 1 << 24
+_DEFLATE = 1032  # bytes a byte, at most: Pillow takes a PNG whose data end early, and shows black for the rest
+_SIDE = 65535  # pixels, as JPEG has it
 _SILENCE = threading.Lock()  # one thread at a time may redirect stderr
 _LIMIT = threading.Lock()  # and one change Pillow's limit
 
@@ -279,7 +281,8 @@ def open_picture(path: Path, load: bool = True, most: int | None = None) -> Iter
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             picture = Image.open(path)
             pixels, length = picture.width * picture.height, os.stat(path).st_size
-            if pixels > max(_FEW_PIXELS, _RATIO * length):
+            ratio = _DEFLATE / len(picture.getbands()) if picture.format == "PNG" and len(picture.mode) > 1 else _RATIO
+            if pixels > max(_FEW_PIXELS, ratio * length) or max(picture.size) > _SIDE:
                 raise Image.DecompressionBombError
             if load:
                 picture.load()

@@ -172,3 +172,12 @@ def test_a_polite_end_is_heard_also_in_a_shells_background(by_ctrl_c):
     handled, stops = engines.handled, engines.as_by_ctrl_c
     with handled(signal.SIGINT, by_ctrl_c), handled(signal.SIGTERM, stops), pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_polite_end_is_told_from_ctrl_c():
+    """By the number of the signal, from which the exit code is made: 143, not 130."""
+    heard = []
+    by_ctrl_c = engines.handled(signal.SIGINT, lambda number, frame: heard.append(number))
+    with by_ctrl_c, engines.handled(signal.SIGTERM, engines.as_by_ctrl_c):
+        signal.raise_signal(signal.SIGTERM)
+    assert heard == [signal.SIGTERM]

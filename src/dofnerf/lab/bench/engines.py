@@ -142,7 +142,7 @@ def as_by_ctrl_c(number: int, frame: FrameType | None) -> None:
     by_ctrl_c = signal.getsignal(signal.SIGINT)
     if not callable(by_ctrl_c):
         raise KeyboardInterrupt
-    by_ctrl_c(signal.SIGINT, frame)
+    by_ctrl_c(number, frame)  # which decides the exit code
 
 
 def _child(answer: Connection, cell: Cell, out: Path, lpips: LpipsConfig, threads: int) -> None:
