@@ -3,7 +3,9 @@
 # Usage: guided.sh PYTHON [MINUTES]
 python=$1 minutes=${2:-10}
 here=$(dirname "$0")
-place=${TMPDIR:-/tmp}/dofnerf-atheris
+place=$(mktemp -d) || exit 1
+trap 'rm -rf "$place"' EXIT
+trap 'exit 130' INT TERM
 if ! "$python" -m pip install -q --target "$place" atheris 2>/dev/null; then
     echo "skipped: atheris cannot be installed for this Python or machine"
     exit 0

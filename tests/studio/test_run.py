@@ -36,12 +36,11 @@ def captures(monkeypatch):
 
 @pytest.fixture
 def later(monkeypatch):
-    """What the stages after training were called with; the page fails."""
+    """What the stages after training were called with."""
     called = []
 
     def export(config, source):
         called.append(("page", source.path, config.html))
-        raise ValueError("no page today")
 
     monkeypatch.setattr(everything, "write_run_page", lambda path, *_: called.append(("report", path.parent)))
     monkeypatch.setattr(everything, "export", export)
@@ -62,7 +61,6 @@ def test_stages_run_once_and_in_order(captures, later, tmp_path, capsys):
     assert [line.split(": ")[1].split(" (")[0] for line in stages] == ["capture", "train", "report", "page"]
     assert captures == [photos] and Run.load(out / "run").learner.progress.step == 4
     assert later == [("report", out / "run"), ("page", out / "run", True)]
-    assert "dofnerf: page: no page today; the trained run is there all the same" in captured.err
     assert f"next     open {out / 'index.html'}, or: dofnerf view {out}" in captured.out
     words = (out / "index.html").read_text(encoding="utf-8")
     assert "unsafe" not in words and f"dofnerf view {out}" in words and "<table>" in words
@@ -75,6 +73,29 @@ def test_stages_run_once_and_in_order(captures, later, tmp_path, capsys):
     capsys.readouterr()
     assert main(["run", str(photos), "--out", str(out), "--width", "18"]) == 2
     assert f"--out {out}: was begun with another --width; give another --out" in capsys.readouterr().err
+
+
+def test_a_stage_that_fails_is_said_at_the_end(captures, later, tmp_path, capsys, monkeypatch):
+    """The others are done all the same; the exit code is 1."""
+    photos, out = tmp_path / "photos", tmp_path / "all"
+    photos.mkdir()
+
+    def fails(*_):
+        raise ValueError("not today")
+
+    monkeypatch.setattr(everything, "write_run_page", fails)
+    assert main(["run", str(photos), "--out", str(out), "--width", "20"]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert "dofnerf: report: not today; the trained run is there all the same" in said
+    assert said[-1] == f"dofnerf: report failed, see above; the trained run is in {out / 'run'}"
+    assert later == [("page", out / "run", True)] and (out / "index.html").is_file()
+
+    monkeypatch.setattr(everything, "export", fails)
+    monkeypatch.setattr(everything, "write_start", fails)
+    assert main(["run", str(photos), "--out", str(out), "--width", "20", "--view"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.splitlines()[-1].startswith("dofnerf: report, page, start page failed, see above")
+    assert f"next     dofnerf view {out}\n" in captured.out and later[-1][0] == "view"
 
 
 def test_a_trained_runs_scene_is_not_changed_under_it(captures, later, tmp_path, capsys, monkeypatch):

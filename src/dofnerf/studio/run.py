@@ -31,7 +31,7 @@ from dofnerf.files.guard import read_json_value
 from dofnerf.files.outputs import check_folder
 from dofnerf.files.progress import Progress
 from dofnerf.models.data import f_numbers
-from dofnerf.process import keeps, locked
+from dofnerf.process import Failed, keeps, locked
 from dofnerf.scenes import Scene
 from dofnerf.scenes.reading import scaled
 from dofnerf.studio.export import export_config
@@ -133,14 +133,18 @@ def _run(config: RunConfig, out: Path) -> Run:
     )
     plan.done("train", scene)
     _say(3, "report")
-    _try("report", lambda: write_run_page(out / RUN / FILE, done, scene, LpipsConfig().find()))
+    failed: list[str] = []
+    _try("report", failed, lambda: write_run_page(out / RUN / FILE, done, scene, LpipsConfig().find()))
     _say(4, "page")
     source = source_of(done, out / RUN)
-    _try("page", lambda: export(export_config()(out / RUN, html=True), source))  # type: ignore[call-arg]
-    _try("start page", lambda: write_start(out, config, source, scene))
-    print(f"next     open {shlex.quote(str(out / START))}, or: dofnerf view {shlex.quote(str(out))}")
+    _try("page", failed, lambda: export(export_config()(out / RUN, html=True), source))  # type: ignore[call-arg]
+    _try("start page", failed, lambda: write_start(out, config, source, scene))
+    page = "" if "start page" in failed else f"open {shlex.quote(str(out / START))}, or: "
+    print(f"next     {page}dofnerf view {shlex.quote(str(out))}")
     if config.view:
-        _try("viewer", lambda: show(ViewConfig(out / RUN), source, scene))
+        _try("viewer", failed, lambda: show(ViewConfig(out / RUN), source, scene))
+    if failed:
+        raise Failed(f"{', '.join(failed)} failed, see above; the trained run is in {out / RUN}")
     return done
 
 
@@ -250,11 +254,12 @@ def _expect_same(path: Path, settings: dict[str, Any]) -> None:
         raise ValueError(f"--out {path.parent}: was begun with another {', '.join(differing)}; give another --out")
 
 
-def _try(name: str, act: Callable[[], object]) -> None:
-    """A stage after training: its failure does not undo what is done."""
+def _try(name: str, failed: list[str], act: Callable[[], object]) -> None:
+    """A stage after training: its failure is noted, and keeps nothing else from being done."""
     try:
         act()
     except (ValueError, OSError) as error:
+        failed.append(name)
         print(f"dofnerf: {name}: {error}; the trained run is there all the same", file=sys.stderr)
 
 
