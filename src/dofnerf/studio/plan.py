@@ -18,7 +18,7 @@ _CAPTURE = 1.5, 0.04  # seconds a photo, and a pair
 _BEGIN, _OTHERS = 30.0, {"report": 30.0, "page": 20.0}  # seconds before the first step, and of the stages after
 _WIDE, _HIGH, _VIEWS = 144, 96, 8  # the picture by which the machine's speed is measured
 _USUAL = 3.5e-7  # seconds a pixel of a view of the machine for which the times above are
-_NARROWEST = 160
+_NARROWEST, _SPARE = 160, 1.15
 
 
 class Plan:
@@ -57,7 +57,10 @@ class Plan:
         return self.view * (_BEGIN / _USUAL + self.method.for_photos_of(pixels).work(pixels))
 
     def width(self, size: tuple[int, int]) -> int:
-        """The largest width for photos of `size` (width, height) that the time allows."""
+        """The largest width for photos of `size` (width, height) that the time allows. Photos that just miss it are not
+        resized: that would blur them a little, which is found as a wider lens."""
+        if self.train_seconds(size[0] * size[1]) <= _SPARE * self.budget:
+            return size[0]
         low, high = min(_NARROWEST, size[0]), size[0]
         while low < high:
             middle = (low + high + 1) // 2
