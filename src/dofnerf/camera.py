@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 
 @dataclass(frozen=True)
@@ -62,3 +63,17 @@ class Camera:
     def cropped(self, left: int, top: int, width: int, height: int) -> Camera:
         """The same camera for a part of its picture."""
         return replace(self, cx=self.cx - left, cy=self.cy - top, width=width, height=height)
+
+
+def moved(camera: Camera, turn: np.ndarray, shift: np.ndarray) -> Camera:
+    """The camera turned by a rotation vector about its centre, and shifted, both in world axes."""
+    matrix = camera.camera_to_world.copy()
+    matrix[:, :3] = Rotation.from_rotvec(turn).as_matrix() @ matrix[:, :3]
+    matrix[:, 3] += shift
+    return replace(camera, camera_to_world=matrix)
+
+
+def motion(before: Camera, after: Camera) -> tuple[np.ndarray, np.ndarray]:
+    """The rotation vector and the shift, both in world axes, that bring one camera to another."""
+    turn = after.camera_to_world[:, :3] @ before.camera_to_world[:, :3].T
+    return Rotation.from_matrix(turn).as_rotvec(), after.position - before.position

@@ -12,32 +12,40 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 import numpy as np
+import torch
 
+from dofnerf.camera import Camera
 from dofnerf.evaluate import lpips, metrics
 from dofnerf.models import View
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes import Scene
 from dofnerf.scenes.source import eroded
 from dofnerf.train import Run
+from dofnerf.train.registration import Prior, Target, developed, register
 
 Score = float | str
 Reference = Literal["sharp", "photo"]
 Perceptual = Callable[[np.ndarray, np.ndarray], float]
 NO_REFERENCE, NO_LENS, NOWHERE, SMALL = "no reference", "no lens", "nowhere", "too small"
 NO_WEIGHTS = "no weights"  # of LPIPS
+AS_GIVEN = "as given"  # of a view that is not registered
+_MAY_MOVE = 2.0  # pixels: by how much a held-out view may be off, a standard deviation
 IN_FOCUS = 1.0  # pixels: the largest blur radius that counts as in focus
 
 
 @dataclass(frozen=True)
 class ViewScores:
-    """One held-out view, rendered with aperture 0. `in_focus` is the share of its photo that is in focus; the scores
-    that follow are those of the pixels in focus and out of focus; `focus_by` names the lens and depth used for that."""
+    """One held-out view, rendered with aperture 0. `psnr_registered` is that of the view after its camera and exposure
+    were registered to what it is compared with (see `registered`). `in_focus` is the share of its photo that is in
+    focus; the scores that follow are those of the pixels in focus and out of focus; `focus_by` names the lens and depth
+    used for that."""
 
     view: int
     name: str
     psnr: Score
     ssim: Score
     lpips: Score
+    psnr_registered: Score
     in_focus: Score
     psnr_in_focus: Score
     psnr_out_of_focus: Score
@@ -96,6 +104,12 @@ def gather(run: Run, scene: Scene, views: tuple[ViewScores, ...], perceptual: Pe
         notes.append(
             "no reference: the scene has no all-in-focus photos of these views; --reference photo takes the photos"
         )
+    if any(isinstance(view.psnr_registered, float) for view in views):
+        notes.append(
+            "registered: training refined cameras or exposures, so each held-out view was also compared after a small "
+            "motion of its camera and a gain per channel that fit it best, with the scene held fixed; all other "
+            "figures are of views as given"
+        )
     blur = largest_blur(run, scene)
     largest = (median(blur), max(blur)) if blur else "no lens" if not run.has_lens else "no sparse points"
     return Scores(views, means(views), score_lens(run, scene), largest, tuple(notes))
@@ -123,6 +137,7 @@ def score_view(
         if counts is not None:  # what does not count is right, for LPIPS too
             image = np.where(counts[..., None], image, truth)
         found |= {"psnr": _number(metrics.psnr(image, truth, counts)), "ssim": _ssim(image, truth, counts=counts)}
+        found["psnr_registered"] = registered_psnr(run, scene.camera(i), truth, counts)
         small = min(image.shape[:2]) < lpips.SMALLEST
         found["lpips"] = NO_WEIGHTS if isinstance(perceptual, str) else SMALL if small else perceptual(image, truth)
         for where, mask in (("in_focus", focus and focus.mask), ("out_of_focus", focus and ~focus.mask)):
@@ -131,6 +146,20 @@ def score_view(
             found[f"ssim_{where}"] = NO_LENS if mask is None else _ssim(image, truth, mask, counts)
     by = "" if focus is None else f"{focus.lens}, {focus.depth}"
     return ViewScores(view=i, name=scene.frames[i].name, **found, focus_by=by)
+
+
+def registered_psnr(run: Run, camera: Camera, truth: np.ndarray, counts: np.ndarray | None = None) -> Score:
+    """PSNR of a view whose camera and exposure are registered to `truth` (H, W, 3): training that moves cameras leaves
+    the scene where all of them fit best, and held-out views do not move along. Words if the run moved nothing."""
+    learner = run.learner
+    if not learner.quantities.registers:
+        return AS_GIVEN
+    light, photo = run.config.light, torch.from_numpy(truth).to(learner.device)
+    mask = None if counts is None else torch.from_numpy(counts).to(learner.device)
+    prior = Prior(camera, 2 / sum(run.setting.disparities), _MAY_MOVE)
+    found = register(Target(photo, light, mask), run.model.view, camera, prior, rounds=5)
+    image = developed(run.model.view(found.camera).image, found.log_gain, light)
+    return _number(metrics.psnr(image.cpu().numpy(), truth, counts))
 
 
 def means(views: Sequence[ViewScores]) -> dict[str, Score]:

@@ -205,9 +205,6 @@ class Quantities(Protocol):
     def camera(self, camera: Camera, photo: int) -> Camera:
         """The camera with which the photo was taken."""
 
-    def carry(self, points: Tensor, camera: Camera, photo: int) -> Tensor:
-        """World points (N, 3), unchanged, with gradients to whatever moves the photo's camera."""
-
     def develop(self, colour: Tensor, photo: int | Tensor, pixels: Tensor | None = None) -> Tensor:
         """Rendered display values (…, 3) as the photo, or each pixel's photo (…), shows them. `pixels` (…, 2) are
         (column, row) in pixels; without them `colour` is a whole picture (H, W, 3) of any size."""
@@ -254,15 +251,13 @@ class Steps(ABC):
 
 class Method(ABC):
     """How training knows a kind of model: its `name` for --field, the `family` of fields that take the same flags, its
-    `steps`, and the flags to lower when training diverges. `divides`: its steps share a batch among `workers`;
-    `carries`: they give gradients to cameras, by `Quantities.carry`."""
+    `steps`, and the flags to lower when training diverges. `divides`: its steps share a batch among `workers`."""
 
     name: str
     family: str
     steps: type[Steps]
     rate_flags: str
     divides: bool = False
-    carries: bool = False
 
     @abstractmethod
     def preset(self, name: str) -> Preset:

@@ -63,10 +63,14 @@ class Learner:
     def begin(
         cls, config: TrainConfig, setting: Setting, scene: Scene, data: TrainingData, device: torch.device | str = "cpu"
     ) -> Learner:
-        """A new one for a scene; for a seed, the same each time."""
+        """A new one for a scene; for a seed, the same each time. The scene's cameras may be better than those of
+        `data`, which are as given."""
         with _seeded(config.seed):
             model = method(config.field).begin(config, setting, scene, data)
-        return cls(config, setting, model, device)
+        learner = cls(config, setting, model, device)
+        for quantity in learner.quantities.by_name.values():
+            quantity.begin(data.cameras, [scene.camera(i) for i in scene.train])
+        return learner
 
     @classmethod
     def like(
@@ -100,7 +104,7 @@ class Learner:
         self.adam.step()
         for name, quantity in self.quantities.by_name.items():
             photos = outcome.through_lens if quantity.uses_lens else outcome.photos
-            if photos is not None:
+            if photos is not None and self.row_adams[name].state:
                 workers.add_gradients(quantity.parameters())
                 before = own.pinhole_steps if quantity.uses_lens else 0
                 share = (progress.step - before) / (own.total - before)

@@ -13,18 +13,27 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
+import numpy as np
 import torch
 
 from dofnerf import process
-from dofnerf.models import NotFinite, Outcome, Steps, method
+from dofnerf.camera import Camera
+from dofnerf.models import NotFinite, Outcome, Steps, View, method
 from dofnerf.models.base import BLURS
 from dofnerf.models.data import TrainingData
 from dofnerf.models.workers import ALONE, Workers
+from dofnerf.optics import scatter
 from dofnerf.train import checkpoint
 from dofnerf.train.learner import Learner, Progress
-from dofnerf.train.lens_search import LensSearch, in_focus_mask, small_views
+from dofnerf.train.lens_search import LensSearch, in_focus_mask, shrunk, small_views
+from dofnerf.train.photos.pose import PhotoPose
+from dofnerf.train.registration import Prior, Target, register
 
+_REGISTRATIONS = (0.15, 0.3, 0.5, 0.7)  # shares of the steps with a lens, before which photos are registered
+_PAYS = 0.05  # of the error on held-back pixels, which a round of registrations must take away
+_WIDEST = 400  # pixels across of the pictures that are registered
 _WRITING = 20.0  # seconds that a checkpoint, or the step of another process, may take after Ctrl-C
 
 
@@ -103,6 +112,8 @@ def one_step(learner: Learner, steps: Steps) -> Outcome:
     steps.before(step, learner.generator)
     if step in searches(learner):
         find_lens(learner, steps, step == own.pinhole_steps)
+    if step in registrations(learner):
+        register_photos(learner, steps)
     steps.in_focus = learner.in_focus
     try:
         outcome = steps(own.stage_of(step), learner.generator)
@@ -142,6 +153,51 @@ def find_lens(learner: Learner, steps: Steps, everywhere: bool) -> None:
     if steps.needs_in_focus:
         masks = torch.stack([in_focus_mask(view, learner.lens, i) for i, view in enumerate(views)])
         learner.in_focus = workers.same(masks)
+
+
+def registrations(learner: Learner) -> set[int]:
+    """The steps before which photos are registered to the scene, once there is a lens: blur hides where things are."""
+    own = learner.config.method
+    before = own.pinhole_steps if own.pinhole_steps < own.total else 0
+    on = "pose" in learner.quantities.by_name
+    return {before + round(share * (own.total - before)) for share in _REGISTRATIONS} if on else set()
+
+
+@torch.no_grad()
+def register_photos(learner: Learner, steps: Steps) -> None:
+    """Move every photo's camera to where the scene, as it is now, fits it best. A photo stays if its held-back pixels
+    do not fit better, and all stay, for good, if those of all photos do not fit better by `_PAYS`."""
+    quantities, data = learner.quantities, steps.data
+    pose = quantities.by_name["pose"]
+    assert isinstance(pose, PhotoPose)
+    if pose.settled:
+        return
+    tall, wide = data.size
+    width = min(wide, _WIDEST)
+    height, found, gains = max(1, round(tall * width / wide)), [], []
+    for i, given in enumerate(data.cameras):
+        camera, mask = quantities.camera(given, i), data.mask(i)
+        counts = None if mask is None else (shrunk(mask[..., None], width, height)[..., 0] > 1 - 1e-4).to(mask)
+        target = Target(shrunk(data.photos[i], width, height), learner.config.light, counts)
+        small = camera.resized(width, height)
+        one = register(target, partial(_as_photo, learner, i, width / wide), small, Prior(small, pose.depth))
+        gains.append(1 - one.found / max(one.given, 1e-9))
+        found.append(replace(camera, camera_to_world=one.camera.camera_to_world) if gains[-1] > 0 else camera)
+    if float(np.mean(gains)) < _PAYS:
+        pose.settled.fill_(True)
+    else:
+        pose.move(data.cameras, found)
+    for value in pose.buffers():
+        steps.workers.same(value)
+
+
+def _as_photo(learner: Learner, photo: int, scale: float, camera: Camera) -> View:
+    """What the scene shows to a camera through the lens of a photo, whose size is 1 / `scale` of the camera's."""
+    view, lens, light = learner.model.view(camera), learner.lens, learner.config.light
+    if learner.progress.step >= learner.config.method.pinhole_steps and float(lens.largest_radius[photo]) >= BLURS:
+        radius = scale * lens.aperture[photo] * (lens.focus_disparity[photo] - view.disparity)
+        view = view._replace(image=scatter(view.image, radius, light=light))
+    return view._replace(image=learner.quantities.develop(view.image, photo))
 
 
 def _must_be_healthy(learner: Learner, workers: Workers) -> None:

@@ -15,7 +15,9 @@ from dofnerf.files.guard import read_bytes
 from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import method
 from dofnerf.models.data import Setting, TrainingData, training_data
+from dofnerf.models.splat.start import ENOUGH
 from dofnerf.models.splat.start.depth_range import measured_range
+from dofnerf.models.splat.start.triangulation import triangulated
 from dofnerf.models.workers import gathered, several
 from dofnerf.process import Failed, is_empty, keeps, locked
 from dofnerf.scenes import Scene
@@ -26,7 +28,6 @@ from dofnerf.train.findings import findings, look_at_range
 from dofnerf.train.folder import KeepConfig, Recorder, writer_class
 from dofnerf.train.learner import Learner
 from dofnerf.train.loop import NullRecorder, learn
-from dofnerf.train.photos import quantities
 from dofnerf.train.plain import to_plain
 from dofnerf.train.run import Run
 
@@ -49,8 +50,6 @@ def start(
     config = preset if isinstance(preset, TrainConfig) else preset_of(preset, field)
     if isinstance(preset, TrainConfig) and field not in (None, preset.field):
         raise ValueError(f"the configuration given is for the field {preset.field!r}, not {field!r}")
-    if not method(config.field).carries and any(quantities.get(name).moves_cameras for name in config.quantities):
-        raise ValueError(f"--refine-poses: the field {config.field!r} gives no gradient to cameras; use --field splat")
     keep, place = keep or KeepConfig(), choose_device(device)
     folder = None if out is None else Path(out)
     if keep.tensorboard:
@@ -65,16 +64,18 @@ def start(
         kept, said = _kept(place, folder, resume), findings(scene)
         total, was = config.method.total, None if kept is None else kept.progress.step
         with Bar("photos", total, quiet=quiet) as bar, keeps(lambda: _kept_words(folder, was, total)):
-            if scene.range_from == "cameras":
-                scene, words = _with_range(scene, kept)
-                said.append(words)
+            begun, notes = _prepared(scene, "pose" in config.quantities, kept)
+            said += notes
+            cameras = (frame.camera for frame in scene.frames)
+            frames = (replace(frame, camera=one) for frame, one in zip(begun.frames, cameras, strict=True))
+            scene = replace(begun, frames=tuple(frames))
             setting = Setting.of(scene, config.lens.share_aperture)
             if kept is not None:
                 config = _like_before(kept, config)
                 _must_match(kept, setting, config, folder)
             data = training_data(scene, config.photos, place, _room_in(folder))
             bar.update(was or 0, label="start")
-            learner = kept or Learner.begin(config, setting, scene, data, place)
+            learner = kept or Learner.begin(config, setting, begun, data, place)
             if workers.count > 1:
                 workers.tell(checkpoint.pack(learner))
             recorder = Recorder(folder, keep, bar, data)
@@ -86,6 +87,9 @@ def start(
                 run = Run(learn(learner, data, recorder, workers), folder)
             if words := look_at_range(scene, run.model):
                 recorder.say(words)
+            for one in run.learner.quantities.by_name.values():
+                if words := one.findings():
+                    recorder.say(words)
             _expect_something(run, data)
             return run
 
@@ -129,12 +133,22 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _with_range(scene: Scene, kept: Learner | None) -> tuple[Scene, str]:
-    """The scene with a depth range that is more than a guess: the run's own, or measured; and where it comes from."""
-    if kept is None:
-        return measured_range(scene)
-    far, near = kept.setting.disparities
-    return replace(scene, near=1 / near, far=1 / far), ""
+def _prepared(scene: Scene, refines: bool, kept: Learner | None) -> tuple[Scene, list[str]]:
+    """The scene as training begins with it, and sentences about that: a depth range that is more than a guess, and, if
+    it `refines` poses, cameras that fit the points."""
+    if kept is not None:
+        far, near = kept.setting.disparities
+        return (replace(scene, near=1 / near, far=1 / far) if scene.range_from == "cameras" else scene), []
+    if scene.range_from == "cameras":
+        found, words = measured_range(scene, refines)
+        return found, [words]
+    if not refines or (scene.points is not None and len(scene.points) >= ENOUGH):
+        return scene, []
+    try:
+        found, words = triangulated(scene, adjust=True)
+    except (ValueError, OSError):
+        return scene, []  # the start says why
+    return found, [words] if words else []
 
 
 def _kept(device: torch.device, folder: Path | None, resume: bool) -> Learner | None:

@@ -41,7 +41,7 @@ def found(world, tmp_path_factory):
     folder = tmp_path_factory.mktemp("staged")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(folder))
-        result = triangulated(world)
+        result, _ = triangulated(world)
     assert os.listdir(folder) == []  # nothing is left on disk
     assert "pycolmap" not in sys.modules
     return result
@@ -63,14 +63,14 @@ def test_points_lie_on_wall_and_board(world, found):
 
 
 def test_a_start_takes_them_and_says_so(world, found, monkeypatch):
-    monkeypatch.setattr(starting, "triangulated", lambda scene: found)
+    monkeypatch.setattr(starting, "triangulated", lambda scene: (found, ""))
     start = starting_points(world, 2000)
     assert start.way == "triangulated+sweep" and f"{len(found.points)} triangulated from the photos" in start.how
     np.testing.assert_allclose(start.points[: len(found.points)], found.points.xyz, rtol=1e-5)
     assert starting_points(world, 150, swept=False).way == "triangulated"
     assert starting_points(world, 150, triangulate=False).how.endswith("from a plane sweep")
     few = replace(found, points=replace(found.points, xyz=found.points.xyz[:7]))
-    monkeypatch.setattr(starting, "triangulated", lambda scene: few)
+    monkeypatch.setattr(starting, "triangulated", lambda scene: (few, ""))
     start = starting_points(world, 150)
     assert start.way == "sweep" and start.how.endswith("; none triangulated: only 7 points found")
 

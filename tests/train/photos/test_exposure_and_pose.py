@@ -1,4 +1,4 @@
-"""Exposure and pose of each photo: their gradients against finite differences, their gauge, and what training finds."""
+"""Exposure and pose of each photo: their gauge, where they start, and what training finds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tiny_world
-import torch
 from scipy.spatial.transform import Rotation
-from small_splats import camera as turned_camera
-from small_splats import random_gaussians
 
+from dofnerf.camera import Camera, motion, moved
 from dofnerf.models.data import Setting
-from dofnerf.models.splat.model import SplatModel
 from dofnerf.scenes.exif import Exif
 from dofnerf.train import train
 from dofnerf.train.photos.exposure import ExposureConfig, PhotoExposure
@@ -24,58 +21,44 @@ def _setting(**changes) -> Setting:
     return replace(Setting.of(tiny_world.scene(5)), **changes)
 
 
-def test_pose_gradients_are_those_of_a_moving_camera():
-    """Against central differences of the loss over cameras that are really moved."""
-    seen_by = turned_camera()
-    # Round Gaussians without view dependence: others also turn with the camera, a smaller effect that `carry` leaves
-    # out.
-    some = random_gaussians(seen_by, 60, kinds=1, dtype=torch.float64)
-    model = SplatModel(some._replace(log_scales=some.log_scales[:, :1].repeat(1, 3)))
-    pose = PhotoPose.make(PoseConfig(), _setting()).double()
-    target = torch.rand(seen_by.height, seen_by.width, 3, generator=torch.Generator().manual_seed(1)).double()
-
-    def loss(camera, means=None):
-        return (model.picture(camera, means=means).image - target).square().mean()
-
-    loss(pose.camera(seen_by, 2), pose.carry(model.means, pose.camera(seen_by, 2), 2)).backward()
-    for name, value in (("turn", pose.turn), ("shift", pose.shift)):
-        for axis in range(3):
-            sides = []
-            for sign in (-1, 1):
-                with torch.no_grad():
-                    value[2, axis] += sign * 1e-5
-                sides.append(float(loss(pose.camera(seen_by, 2)).detach()))
-                with torch.no_grad():
-                    value[2, axis] -= sign * 1e-5
-            expected = (sides[1] - sides[0]) / 2e-5
-            assert float(value.grad[2, axis]) == pytest.approx(expected, rel=0.01, abs=1e-6), (name, axis)
-        assert not value.grad[[0, 1, 3]].any()
+def _pose(count: int, rng: np.random.Generator) -> tuple[PhotoPose, list[Camera]]:
+    places = rng.normal(size=(count, 3))
+    setting = _setting(positions=tuple(map(tuple, places.tolist())), photos=tuple(map(str, range(count))))
+    like = tiny_world.scene(5).camera(0)
+    poses = [np.concatenate([Rotation.random(random_state=k).as_matrix(), p[:, None]], 1) for k, p in enumerate(places)]
+    return PhotoPose.make(PoseConfig(), setting), [replace(like, camera_to_world=pose) for pose in poses]
 
 
 def test_a_similarity_of_all_cameras_is_no_motion():
     rng = np.random.default_rng(0)
-    setting = _setting(positions=tuple(map(tuple, rng.normal(size=(4, 3)).tolist())), photos=("a", "b", "c", "d"))
-    pose = PhotoPose.make(PoseConfig(), setting)
-    omega, tau, scale = rng.normal(size=3) * 1e-3, rng.normal(size=3) * 1e-3, 1.002
-    places = np.array(setting.positions)
-    middle = places.mean(0)
-    moved = middle + scale * Rotation.from_rotvec(omega).apply(places - middle) + tau
-    with torch.no_grad():
-        pose.turn.copy_(torch.from_numpy(np.tile(omega, (4, 1))))
-        pose.shift.copy_(torch.from_numpy((moved - places) / float(pose.unit)))
-    pose.constrain()
-    assert float(pose.turn.detach().abs().max()) < 1e-5
-    assert float((pose.unit * pose.shift).detach().abs().max()) < 1e-5
+    pose, cameras = _pose(6, rng)
+    turn, shift, scale = rng.normal(size=3) * 1e-3, rng.normal(size=3) * 1e-3, 1.002
+    middle = np.mean([camera.position for camera in cameras], axis=0)
+    found = []
+    for camera in cameras:
+        place = middle + scale * Rotation.from_rotvec(turn).apply(camera.position - middle) + shift
+        found.append(moved(camera, turn, place - camera.position))
+    pose.move(cameras, found)
+    assert float(pose.turn.abs().max()) < 1e-5
+    assert float(pose.shift.abs().max()) < 2e-5
 
 
 def test_one_camera_that_moved_keeps_most_of_its_motion():
-    rng = np.random.default_rng(1)
-    places = tuple(map(tuple, rng.normal(size=(20, 3)).tolist()))
-    pose = PhotoPose.make(PoseConfig(), _setting(positions=places, photos=tuple(map(str, range(20)))))
-    with torch.no_grad():
-        pose.turn[3] = torch.tensor([0.0, 0.002, 0.0])
-    pose.constrain()
-    assert float(pose.turn[3, 1].detach()) == pytest.approx(0.002, rel=0.2)
+    pose, cameras = _pose(20, np.random.default_rng(1))
+    pose.move(cameras, [moved(c, np.array([0, 0.002 * (k == 3), 0]), np.zeros(3)) for k, c in enumerate(cameras)])
+    assert float(pose.turn[3, 1]) == pytest.approx(0.002, rel=0.2)
+    turn, _ = motion(cameras[3], pose.camera(cameras[3], 3))
+    np.testing.assert_allclose(turn, pose.turn[3].double(), atol=1e-9)
+
+
+def test_photos_of_a_bracket_move_together():
+    setting = _setting(
+        brackets=(0, 0, 1, 1), photos=("a", "b", "c", "d"), positions=((0, 0, 0),) * 2 + ((1, 0, 0),) * 2
+    )
+    pose, camera = PhotoPose.make(PoseConfig(), setting), tiny_world.scene(5).camera(0)
+    found = [moved(camera, np.zeros(3), np.array([0.01 * k, 0, 0])) for k in range(4)]
+    pose.begin([camera] * 4, found)
+    assert pose.shift[:, 0].tolist() == pytest.approx([0.005, 0.025])
 
 
 def test_exposure_starts_from_exif_and_has_no_common_factor():

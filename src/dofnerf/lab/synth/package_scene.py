@@ -53,7 +53,7 @@ def add_points(transforms: Path | str, hold_every: int = 9, hold_from: int = 4) 
     transforms = Path(transforms)
     scene = scenes.load(transforms, mix="photo", hold_every=hold_every, hold_first=hold_from)
     try:
-        found = triangulated(scene, _EFFORT)
+        found, _ = triangulated(scene, _EFFORT)
     except ValueError as error:
         raise ValueError(f"{transforms}: triangulation failed: {error}") from None
     assert found.points is not None

@@ -100,19 +100,17 @@ class SplatModel(Model):
         parts: int = 1,
         turn: float = 0.0,
         light: Curve = 2.2,
-        means: Tensor | None = None,
     ) -> View:
         """The same with gradients, which reach the Gaussians and the lens; harmonics above `degree` are ignored.
 
         `blur` is the name of a blur model (blurs.py). One that divides the lens uses `parts` sub-apertures, rotated by
-        `turn`. Blur adds up in linear light of the curve `light`. `means`, if given, stand in for the Gaussians' own.
+        `turn`. Blur adds up in linear light of the curve `light`.
         """
         style = replace(self.style, degree=min(degree, self.style.degree))
         shot = Shot(style, self.background, light, parts, turn)
-        gaussians = self.gaussians if means is None else self.gaussians._replace(means=means)
         if lens is None:
-            return sharp_picture(gaussians, camera, shot)
-        return blur_model(blur).picture(gaussians, camera, lens, shot)
+            return sharp_picture(self.gaussians, camera, shot)
+        return blur_model(blur).picture(self.gaussians, camera, lens, shot)
 
     def warm_up(self, camera: Camera) -> None:
         self.error_share(camera, None, torch.zeros(camera.height, camera.width))

@@ -74,8 +74,7 @@ class SplatSteps(Steps):
         if stage == "sub-apertures" and blurs and blur_model(self.config.blur).divides:
             parts = self.config.sub_apertures_at(self.step)
         turn = float(torch.rand((), generator=generator, device=generator.device)) if parts > 1 else 0.0
-        means = self.quantities.carry(self.model.means, camera, photo)
-        image = self.model.picture(camera, lens, self.config.blur, degree, parts, turn, self.light, means).image
+        image = self.model.picture(camera, lens, self.config.blur, degree, parts, turn, self.light).image
         image = self.quantities.develop(image, photo, seen.pixels)
         off = residual(image, target, mask=mask)
         error = off.square().mean()
@@ -145,7 +144,6 @@ class SplatSteps(Steps):
 class SplatMethod(Method):
     """The method for --field splat."""
 
-    carries = True
     name, family, steps, rate_flags = "splat", "splats", SplatSteps, "--place-rate, --size-rate or --opacity-rate"
 
     def preset(self, name: str) -> Preset:

@@ -26,8 +26,6 @@ class PhotoQuantity(nn.Module):
     Config: ClassVar[type]
     uses_lens: ClassVar[bool] = False
     """Learn only in steps that render through the lens, from the photos that they see through it."""
-    moves_cameras: ClassVar[bool] = False
-    """Needs a method whose steps give gradients to cameras (see `carry`)."""
     only_sampled: bool = True
     """Move only the rows of photos in the batch; otherwise Adam's momentum moves all."""
 
@@ -40,6 +38,10 @@ class PhotoQuantity(nn.Module):
     def make(cls, config: Any, setting: Setting) -> PhotoQuantity:
         """A new one for the photos of a run."""
         raise NotImplementedError
+
+    def begin(self, given: Sequence[Camera], adjusted: Sequence[Camera]) -> None:
+        """Called once in the life of a run, with the photos' cameras as the scene has them and as the start found
+        them."""
 
     def rate(self, share: float) -> float:
         """The learning rate (Adam) after that share of the steps in which it learns."""
@@ -60,10 +62,6 @@ class PhotoQuantity(nn.Module):
         """The camera with which the photo was taken, given the scene's."""
         return camera
 
-    def carry(self, points: Tensor, camera: Camera, photo: int) -> Tensor:
-        """World points (N, 3) with their values unchanged and gradients to whatever moves the photo's `camera`."""
-        return points
-
     def develop(self, light: Tensor, photo: Tensor, places: Tensor) -> Tensor:
         """Rendered linear light (…, 3) as photos (…) show it, at `places` (…, 2): (x, y) from 0 to 1 over the photo."""
         return light
@@ -79,6 +77,10 @@ class PhotoQuantity(nn.Module):
     def summary(self) -> str:
         """A few words for the progress bar."""
         return "  ".join(f"{name} {spread(value)}" for name, value in self.values().items())
+
+    def findings(self) -> str:
+        """A sentence at the end of training on what was found; nothing if that is no news."""
+        return ""
 
 
 TRIAL = 0.25  # share of the steps after which a quantity that found nothing is left alone
@@ -109,15 +111,15 @@ class PhotoQuantities:
     def moves_cameras(self) -> bool:
         return bool(self._with("camera"))
 
+    @property
+    def registers(self) -> bool:
+        """Whether photos may differ from the scene in camera or exposure, so that held-out views must be registered."""
+        return bool(self._with("camera") or self._with("develop"))
+
     def camera(self, camera: Camera, photo: int) -> Camera:
         for one in self._with("camera"):
             camera = one.camera(camera, photo)
         return camera
-
-    def carry(self, points: Tensor, camera: Camera, photo: int) -> Tensor:
-        for one in self._with("carry"):
-            points = one.carry(points, camera, photo)
-        return points
 
     def develop(self, colour: Tensor, photo: int | Tensor, pixels: Tensor | None = None) -> Tensor:
         if not self._with("develop"):

@@ -3,6 +3,7 @@ photos."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,6 +71,11 @@ class PhotoExposure(PhotoQuantity):
 
     def summary(self) -> str:
         return ""
+
+    def findings(self) -> str:
+        stops = self.log_gain.detach().mean(1) / math.log(2)
+        most = float(stops.max() - stops.min())
+        return f"exposure differs by up to {most:.1f} stops; evened out" if most > 0 else ""
 
 
 QUANTITY = PhotoExposure

@@ -1,28 +1,25 @@
-"""Each photo's camera, moved a little: poses that were found on blurred photos are a little off.
+"""Each photo's camera, moved a little: poses that somebody brings, or that were found on blurred photos, are a little
+off.
 
-A motion is a rotation vector about the camera's centre and a shift, both in world axes. What all cameras could do
-together without a change in any photo (a similarity of the whole scene) is removed after each step, so that the refined
-cameras stay fitted to the given ones.
+A motion is a rotation vector about the camera's centre and a shift, both in world axes. It starts with what bundle
+adjustment of the starting points found, if that was needed; then, once there is a lens, photos are registered to the
+scene in a few rounds (`train.loop`). What all cameras could do together without a change in any photo (a similarity of
+the whole scene) is removed from each round's motions, so that cameras stay fitted to the given ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.spatial.transform import Rotation
-from torch import Tensor, nn
+from torch import Tensor
 
-from dofnerf.camera import Camera
+from dofnerf.camera import Camera, motion, moved
 from dofnerf.models.data import Setting
 from dofnerf.train.photos.base import PhotoQuantity
-
-_START = 0.04  # share of the steps before the first pose is moved: a third of the pinhole stage
-_LEAST = 0.25  # pixels, rms, by which cameras must have moved: less is what training makes up by itself
-_SHIFT = 2.5  # shifts are learned in this many times the focal plane's distance in the middle of the range
 
 
 @dataclass(frozen=True)
@@ -30,23 +27,20 @@ class PoseConfig:
     """Refinement of the camera poses."""
 
     refine_poses: bool = False
-    """Refine the pose of each photo's camera (splats only: other fields give no gradient to a camera)."""
-    pose_rate: float = 3e-4
-    """Learning rate (Adam) of rotations in radians, and of shifts in depths of the scene; falls to a tenth."""
+    """Refine the pose of each photo's camera, where that brings renders nearer to pixels that are held back for it."""
 
 
 class PhotoPose(PhotoQuantity):
-    """`turn` (P, 3) in radians, `shift` (P, 3) in units of `unit` scene units, for each of P places: photos of a focus
-    bracket share one (`place` (M,))."""
+    """`turn` (P, 3) in radians, `shift` (P, 3) in scene units, for each of P places: photos of a focus bracket share
+    one (`place` (M,)). `settled` once a round of registration has not paid."""
 
-    name, Config, moves_cameras = "pose", PoseConfig, True
-    turn: nn.Parameter
-    shift: nn.Parameter
-    pose_rate: float
-    focal: float
-    unit: Tensor
+    name, Config = "pose", PoseConfig
+    turn: Tensor
+    shift: Tensor
+    settled: Tensor
     place: Tensor
     centres: Tensor
+    depth: float
 
     @classmethod
     def is_on(cls, config: Any) -> bool:
@@ -58,53 +52,55 @@ class PhotoPose(PhotoQuantity):
         place = torch.tensor(setting.brackets or range(count))
         centres = torch.tensor(setting.positions or [[0.0] * 3] * count, dtype=torch.float64)
         first = torch.tensor([int((place == one).nonzero()[0]) for one in range(int(place.max()) + 1)])
-        quantity.turn = nn.Parameter(torch.zeros(len(first), 3))
-        quantity.shift = nn.Parameter(torch.zeros(len(first), 3))
-        quantity.register_buffer("unit", torch.tensor(2 * _SHIFT / sum(setting.disparities)))
+        for name in ("turn", "shift"):
+            quantity.register_buffer(name, torch.zeros(len(first), 3))
+        quantity.register_buffer("settled", torch.tensor(False))
         quantity.register_buffer("place", place)
         quantity.register_buffer("centres", (centres[first] - centres[first].mean(0)).float())
-        quantity.pose_rate, quantity.focal = config.pose_rate, sum(setting.focal) / count
+        quantity.depth = 2 / sum(setting.disparities)
         return quantity
 
-    def rate(self, share: float) -> float:
-        return self.pose_rate * 0.1**share if share >= _START else 0.0
+    def begin(self, given: Sequence[Camera], adjusted: Sequence[Camera]) -> None:
+        self._set([motion(a, b) for a, b in zip(given, adjusted, strict=True)])
 
-    def rows(self, parameter: str, photos: Tensor) -> Tensor:
-        return self.place[photos]
+    def move(self, given: Sequence[Camera], found: Sequence[Camera]) -> None:
+        """Take over the M cameras that were found for the photos, but for what a similarity of all could do."""
+        before = [self.camera(camera, i) for i, camera in enumerate(given)]
+        steps = [np.concatenate(motion(a, b)) for a, b in zip(before, found, strict=True)]
+        left = self._without_similarity(self._by_place(np.stack(steps)))[self.place.cpu()]
+        now = [moved(camera, step[:3], step[3:]) for camera, step in zip(before, left, strict=True)]
+        self._set([motion(a, b) for a, b in zip(given, now, strict=True)])
 
-    def constrain(self) -> None:
-        """Remove the similarity (shift τ, rotation ω, scale s) that fits all motions best: shifts τ + ω × p + s p and
-        rotations ω, p the cameras' places from their middle."""
-        far, turn, shift = self.centres / self.unit, self.turn.data, self.shift.data
-        count, eye = len(turn), torch.eye(3, dtype=turn.dtype, device=turn.device)
-        cross = torch.linalg.cross(eye.expand(count, 3, 3), far[:, None].expand(count, 3, 3), dim=-1).transpose(1, 2)
-        shifts = torch.cat([eye.expand(count, 3, 3), cross, far[..., None]], dim=2)
-        turns = torch.cat([torch.zeros_like(cross), eye.expand(count, 3, 3), torch.zeros_like(far[..., None])], dim=2)
-        design, motion = torch.cat([shifts, turns], 1).reshape(-1, 7).double(), torch.cat([shift, turn], 1).double()
-        fitted = design @ (torch.linalg.pinv(design) @ motion.reshape(-1))
-        left = (motion.reshape(-1) - fitted).reshape(count, 6).to(turn)
-        self.shift.data, self.turn.data = left[:, :3], left[:, 3:]
+    def _set(self, motions: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+        values = torch.from_numpy(self._by_place(np.stack([np.concatenate(one) for one in motions]))).to(self.turn)
+        self.turn.copy_(values[:, :3])
+        self.shift.copy_(values[:, 3:])
 
-    def is_negligible(self) -> bool:
-        turn, shift = (value.detach().square().sum(1).mean().sqrt() for value in (self.turn, _SHIFT * self.shift))
-        return float(torch.hypot(turn, shift)) * self.focal < _LEAST
+    def _by_place(self, values: np.ndarray) -> np.ndarray:
+        """Means (P, 6) over the photos of each place of (M, 6)."""
+        place = self.place.cpu().numpy()
+        return np.stack([values[place == one].mean(0) for one in range(len(self.turn))])
+
+    def _without_similarity(self, motions: np.ndarray) -> np.ndarray:
+        """Turns and shifts (P, 6) without the similarity (shift τ, rotation ω, scale s) that fits them best: shifts
+        τ + ω × p + s p and rotations ω, p the cameras' places from their middle."""
+        unit = np.repeat([1.0, self.depth], 3)  # shifts count as the angles at which things see them
+        far = self.centres.cpu().double().numpy() / self.depth
+        count, eye, none = len(motions), np.eye(3), np.zeros((len(motions), 3, 3))
+        eyes, cross = np.tile(eye, (count, 1, 1)), np.cross(eye[None], far[:, None]).transpose(0, 2, 1)
+        turns = np.concatenate([none, eyes, none[:, :, :1]], axis=2)
+        shifts = np.concatenate([eyes, cross, far[:, :, None]], axis=2)
+        design, wanted = np.concatenate([turns, shifts], axis=1).reshape(-1, 7), (motions / unit).ravel()
+        fitted = design @ (np.linalg.pinv(design) @ wanted)
+        return (wanted - fitted).reshape(count, 6) * unit
 
     def camera(self, camera: Camera, photo: int) -> Camera:
-        pose, place = camera.camera_to_world.copy(), int(self.place[photo])
-        turn, shift = (value[place].detach().double().cpu().numpy() for value in (self.turn, self.shift))
-        pose[:, :3] = Rotation.from_rotvec(turn).as_matrix() @ pose[:, :3]
-        pose[:, 3] += float(self.unit) * shift
-        return replace(camera, camera_to_world=pose)
-
-    def carry(self, points: Tensor, camera: Camera, photo: int) -> Tensor:
-        row = self.place[photo]
-        turn, shift = (value[row] - value[row].detach() for value in (self.turn, self.unit * self.shift))
-        centre = torch.from_numpy(np.ascontiguousarray(camera.position)).to(points)
-        return points - torch.linalg.cross(turn.expand_as(points), points - centre) - shift
+        place = int(self.place[photo])
+        turn, shift = (value[place].double().cpu().numpy() for value in (self.turn, self.shift))
+        return moved(camera, turn, shift) if turn.any() or shift.any() else camera
 
     def columns(self, setting: Setting) -> dict[str, Sequence[float | str]]:
-        turned = torch.rad2deg(self.turn.detach().norm(dim=1))[self.place]
-        shifted = (self.unit * self.shift.detach().norm(dim=1))[self.place]
+        turned, shifted = torch.rad2deg(self.turn.norm(dim=1))[self.place], self.shift.norm(dim=1)[self.place]
         return {"turned_degrees": turned.tolist(), "shifted": shifted.tolist()}
 
     def values(self) -> dict[str, Tensor]:
@@ -112,6 +108,12 @@ class PhotoPose(PhotoQuantity):
 
     def summary(self) -> str:
         return ""
+
+    def findings(self) -> str:
+        turned, shifted = float(torch.rad2deg(self.turn.norm(dim=1)).max()), float(self.shift.norm(dim=1).max())
+        if not turned and not shifted:
+            return "poses fit the photos as given; kept"
+        return f"poses were off by up to {turned:.2f}° and {shifted:.2g} scene units; refined"
 
 
 QUANTITY = PhotoPose

@@ -90,7 +90,7 @@ def _with_sparse(scene: Scene, sparse: bool, triangulate: bool) -> tuple[Scene, 
     if not triangulate:
         return own, "", ""
     try:
-        found = triangulated(scene)
+        found, _ = triangulated(scene)
     except (ValueError, OSError) as error:
         return own, "", str(error)
     number = 0 if found.points is None else len(found.points)

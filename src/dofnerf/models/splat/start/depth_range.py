@@ -26,10 +26,11 @@ _MARGIN = 0.05  # of the range of disparities, added at either end
 _FEWEST = 50  # points or pixels
 
 
-def measured_range(scene: Scene) -> tuple[Scene, str]:
+def measured_range(scene: Scene, adjust: bool = False) -> tuple[Scene, str]:
     """`scene` with `near` and `far` as its training photos show them, and a sentence on where they come from.
 
-    Where points were triangulated for it, the scene carries these as well. Without parallax nothing is changed.
+    Where points were triangulated for it, the scene carries these as well, and with `adjust` cameras that are off were
+    moved. Without parallax nothing is changed.
     """
     nearest = nearest_overlap(scene)
     if nearest is None:
@@ -37,13 +38,14 @@ def measured_range(scene: Scene) -> tuple[Scene, str]:
     wide = replace(scene, near=nearest, far=FARTHEST * nearest, points=None)
     evidence, sources = [], []
     try:
-        known = triangulated(wide)
+        known, moved = triangulated(wide, adjust=adjust)
+        wide = replace(wide, frames=known.frames)
         seen = [1 / known.visible(i).depth for i in scene.train]
         if sum(len(part) for part in seen) >= _FEWEST:
             evidence.append(np.concatenate(seen))
             sources.append(f"{len(known.points or ())} triangulated points")
     except (ValueError, OSError):
-        known = wide
+        known, moved = wide, ""
     views = prepare(wide, planes=_PLANES, pixels=_PIXELS)
     disparity = sweep(views, sparse_anchors(known, views) if sources else np.zeros_like(views.grey))
     sure = disparity[(agreement(views, disparity) >= _VOTES) & (disparity > 0)]
@@ -57,7 +59,8 @@ def measured_range(scene: Scene) -> tuple[Scene, str]:
     margin = _MARGIN * (high - low)
     near, far = 1 / (high + margin), 1 / max(low - margin, 1 / (FARTHEST * nearest))
     found = replace(known if sources and known is not wide else scene, near=near, far=far, range_from="points")
-    return found, f"depth range {near:.4g} to {far:.4g} from {' and '.join(sources)}"
+    words = f"depth range {near:.4g} to {far:.4g} from {' and '.join(sources)}"
+    return found, f"{words}; {moved}" if moved else words
 
 
 def nearest_overlap(scene: Scene) -> float | None:

@@ -15,7 +15,7 @@ import pycolmap
 
 
 def triangulate(folder: Path) -> None:
-    """Read task.json and photos/ in `folder`; write points.npz: xyz, rgb, error (pixels), visible (views, points)."""
+    """Read task.json and photos/ in `folder`; write points.npz: xyz, rgb, and the features as photo, point, pixels."""
     task = json.loads((folder / "task.json").read_text(encoding="utf-8"))
     photos, database, pairs = folder / "photos", folder / "database.db", folder / "pairs.txt"
     names = [view["name"] for view in task["views"]]
@@ -71,18 +71,20 @@ def _posed(database: Path, views: dict[str, Any]) -> Any:
 
 def _save(folder: Path, model: Any, names: list[str]) -> None:
     ids = sorted(model.points3D)
-    column = {point: number for number, point in enumerate(ids)}
     row = {image.image_id: names.index(image.name) for image in model.images.values()}
-    visible = np.zeros((len(names), len(ids)), dtype=bool)
-    for point in ids:
-        for element in model.points3D[point].track.elements:
-            visible[row[element.image_id], column[point]] = True
+    photo, point, pixels = [], [], []
+    for number, one in enumerate(ids):
+        for element in model.points3D[one].track.elements:
+            photo.append(row[element.image_id])
+            point.append(number)
+            pixels.append(model.images[element.image_id].points2D[element.point2D_idx].xy)
     np.savez(
         folder / "points.npz",
         xyz=np.array([model.points3D[p].xyz for p in ids]).reshape(-1, 3),
         rgb=np.array([model.points3D[p].color for p in ids], dtype=np.uint8).reshape(-1, 3),
-        error=np.array([model.points3D[p].error for p in ids]),
-        visible=visible,
+        photo=np.array(photo, dtype=int),
+        point=np.array(point, dtype=int),
+        pixels=np.array(pixels, dtype=float).reshape(-1, 2),
     )
 
 

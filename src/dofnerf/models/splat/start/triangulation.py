@@ -22,6 +22,7 @@ import torch
 from dofnerf import process
 from dofnerf.files import write_image, write_json
 from dofnerf.files.extras import check_installed
+from dofnerf.models.splat.start.bundle import Tracks, adjusted, reprojection_errors
 from dofnerf.models.splat.start.views import choose_neighbours
 from dofnerf.scenes.scene import Points, Scene
 from dofnerf.scenes.source import eroded, resize
@@ -47,22 +48,36 @@ class Effort:
     seconds: int = 240
 
 
-def triangulated(scene: Scene, effort: Effort | None = None) -> Scene:
-    """`scene` with triangulated points, and for each training photo those that it sees. ValueError says why not."""
+def triangulated(scene: Scene, effort: Effort | None = None, adjust: bool = False) -> tuple[Scene, str]:
+    """`scene` with triangulated points, and for each training photo those that it sees. ValueError says why not.
+
+    With `adjust`, cameras that are off are moved (see bundle.py); the words say so, and are empty if none was.
+    """
     effort = effort or Effort()
     _check(scene)
     with tempfile.TemporaryDirectory(prefix="dofnerf-") as folder:
         scale = _stage(Path(folder), scene, effort)
         found = _run(Path(folder), effort.seconds)
-    keep = found["error"] < _WORST_ERROR
-    for i, seen in zip(scene.train, found["visible"], strict=True):
-        depth = scene.camera(i).project(found["xyz"])[1]
+    tracks = Tracks(found["xyz"], found["photo"], found["point"], found["pixels"])
+    given = [scene.camera(i) for i in scene.train]
+    size = round(scene.size[0] * scale), round(scene.size[1] * scale)
+    cameras, words = [camera.resized(*size) for camera in given], ""
+    if adjust:
+        cameras, places, words = adjusted(cameras, tracks, scale)
+        tracks = tracks._replace(points=places)
+    poses = [replace(a, camera_to_world=b.camera_to_world) for a, b in zip(given, cameras, strict=True)]
+    error = reprojection_errors(cameras, tracks)
+    visible = np.zeros((len(given), len(error)), dtype=bool)
+    visible[tracks.photo, tracks.point] = True
+    keep = error < _WORST_ERROR
+    for camera, seen in zip(poses, visible, strict=True):
+        depth = camera.project(tracks.points)[1]
         keep &= ~seen | ((depth > 0.5 * scene.near) & (depth < 2 * scene.far))  # else a wrong match
-    points = Points(found["xyz"][keep], found["rgb"][keep], found["error"][keep] / scale)
+    points = Points(tracks.points[keep], found["rgb"][keep], error[keep] / scale)
     frames = [replace(frame, seen=None, seen_error=None) for frame in scene.frames]
-    for i, seen in zip(scene.train, found["visible"][:, keep], strict=True):
-        frames[i] = replace(frames[i], seen=np.flatnonzero(seen))
-    return replace(scene, frames=tuple(frames), points=points)
+    for i, camera, seen in zip(scene.train, poses, visible[:, keep], strict=True):
+        frames[i] = replace(frames[i], camera=camera, seen=np.flatnonzero(seen))
+    return replace(scene, frames=tuple(frames), points=points), words
 
 
 def _check(scene: Scene) -> None:

@@ -1,0 +1,152 @@
+"""Bundle adjustment: cameras and sparse points moved a little, together, so that the points fall on their features.
+
+Poses that somebody brings may be off by a pixel, and a plane sweep and all that follows would inherit it. Gauss-Newton
+on the reprojection errors with Cauchy weights; points are eliminated (Schur complement). Each camera is held to the
+given one by `_OFF` pixels: what features say little about, such as a shift with a rotation against it, stays as given.
+
+**Held back.** One track in five has no part in it. Cameras move only if the held-back tracks, each triangulated anew,
+then fit clearly better: on cameras that are right already the adjustment would only add noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from dofnerf.camera import Camera, motion, moved
+
+_OFF = 0.35  # pixels of the photo by which a given camera may be off, a standard deviation
+_SOFT = 0.35  # pixels of the photo: a feature so far off counts half
+_NEAR = 0.1  # quantile of the features' depths at which a shift counts in pixels
+_STRAYS = 0.01  # of the cameras' spread: the most by which a place may be off, a standard deviation along each axis
+_ROUNDS, _TRIANGULATION = 8, 5
+_EVERY, _FEWEST = 5, 20  # tracks for one that is held back; held-back tracks without which cameras stay
+_WORTH = 0.8  # of the error of held-back tracks: the most that may be left
+
+
+class Tracks(NamedTuple):
+    """`points` (P, 3); N features: the number of their `photo` (N,) and `point` (N,), and `pixels` (N, 2)."""
+
+    points: np.ndarray
+    photo: np.ndarray
+    point: np.ndarray
+    pixels: np.ndarray
+
+
+def adjusted(cameras: Sequence[Camera], tracks: Tracks, enlarged: float) -> tuple[list[Camera], np.ndarray, str]:
+    """The cameras and points after adjustment, and a sentence about it; as they were, and no words, if it does not pay.
+
+    `cameras` and features are those of photos that were `enlarged` by a factor, in which errors are measured.
+    """
+    given, held = list(cameras), tracks.point % _EVERY == 0
+    some = Tracks(tracks.points, *(part[~held] for part in tracks[1:]))
+    judges = Tracks(tracks.points, *(part[held] for part in tracks[1:]))
+    if len(np.unique(judges.point)) < _FEWEST or len(given) < 3:
+        return given, tracks.points, ""
+    found, _ = _adjust(given, some, enlarged)
+    before, after = (_median_error(one, judges, enlarged) for one in (given, found))
+    if not after < _WORTH * before:
+        return given, tracks.points, ""
+    found, points = _adjust(given, tracks, enlarged)
+    off = f"off by {before / enlarged:.2f} px before, {after / enlarged:.2f} px now"
+    return found, points, f"cameras moved to fit {len(points)} points: {off}"
+
+
+def reprojection_errors(cameras: Sequence[Camera], tracks: Tracks) -> np.ndarray:
+    """(P,): each point's mean distance in pixels from its features; infinite for one without."""
+    off = np.linalg.norm(_linear(cameras, tracks).off, axis=1)
+    count = np.bincount(tracks.point, minlength=len(tracks.points))
+    total = np.bincount(tracks.point, off, minlength=len(tracks.points))
+    return np.where(count > 0, total / np.maximum(count, 1), np.inf)
+
+
+class _Linear(NamedTuple):
+    """Of N features: `off` (N, 2), and the slopes of what is projected by the camera's motion (N, 2, 6), in its axes
+    (right, down, forward), and by the point's (N, 2, 3), in world axes."""
+
+    off: np.ndarray
+    by_camera: np.ndarray
+    by_point: np.ndarray
+
+
+def _linear(cameras: Sequence[Camera], tracks: Tracks) -> _Linear:
+    axes = np.stack([camera.camera_to_world[:, :3] * [1, -1, -1] for camera in cameras])[tracks.photo]
+    places = np.stack([camera.position for camera in cameras])[tracks.photo]
+    fx, fy, cx, cy = np.array([(c.fx, c.fy, c.cx, c.cy) for c in cameras])[tracks.photo].T
+    local = np.einsum("ni,nij->nj", tracks.points[tracks.point] - places, axes)
+    deep = np.where(np.abs(local[:, 2]) < 1e-9, 1e-9, local[:, 2])
+    x, y, d, none = local[:, 0] / deep, local[:, 1] / deep, 1 / deep, np.zeros_like(deep)
+    off = tracks.pixels - np.stack([fx * x + cx, fy * y + cy], axis=1)
+    across = fx[:, None] * np.stack([x * y, -1 - x * x, y, -d, none, x * d], axis=1)
+    down = fy[:, None] * np.stack([1 + y * y, -x * y, -x, none, -d, y * d], axis=1)
+    by_local = np.stack([fx * np.stack([d, none, -x * d]), fy * np.stack([none, d, -y * d])], axis=0)
+    return _Linear(off, np.stack([across, down], axis=1), np.einsum("ijn,nkj->nik", by_local, axes))
+
+
+def _adjust(given: list[Camera], tracks: Tracks, enlarged: float) -> tuple[list[Camera], np.ndarray]:
+    cameras, (n, m) = given, (len(given), len(tracks.points))
+    photo, point = tracks.photo, tracks.point
+    angle = enlarged * _OFF / float(np.mean([camera.fx for camera in given]))
+    places = np.stack([camera.position for camera in given])
+    spread = float(np.sqrt(((places - places.mean(0)) ** 2).sum(1).mean()))
+    place = max(min(angle * float(np.quantile(_depths(given, tracks), _NEAR)), _STRAYS * spread), 1e-9 * spread)
+    hold = (enlarged * _SOFT) ** 2 / np.repeat([angle**2, place**2], 3)
+    for _ in range(_ROUNDS):
+        off, by_camera, by_point = _linear(cameras, tracks)
+        weight = 1 / (1 + (off**2).sum(1) / (enlarged * _SOFT) ** 2)
+        of_cameras, of_points = np.zeros((n, 6, 6)), np.zeros((m, 3, 3))
+        right_cameras, right_points = np.zeros((n, 6)), np.zeros((m, 3))
+        np.add.at(of_cameras, photo, np.einsum("n,nia,nib->nab", weight, by_camera, by_camera))
+        np.add.at(of_points, point, np.einsum("n,nia,nib->nab", weight, by_point, by_point))
+        np.add.at(right_cameras, photo, np.einsum("n,nia,ni->na", weight, by_camera, off))
+        np.add.at(right_points, point, np.einsum("n,nia,ni->na", weight, by_point, off))
+        axes = [camera.camera_to_world[:, :3] * [1, -1, -1] for camera in cameras]
+        for k, camera in enumerate(cameras):
+            turn, shift = motion(given[k], camera)
+            right_cameras[k] -= hold * np.concatenate([axes[k].T @ turn, axes[k].T @ shift])
+            of_cameras[k] += np.diag(hold)
+        inverse = np.linalg.inv(_damped(of_points))
+        both = _blocks(np.einsum("n,nia,nib->nab", weight, by_camera, by_point), photo, point, (n, m))
+        halfway = both @ _blocks(inverse, np.arange(m), np.arange(m), (m, m))
+        whole = _blocks(of_cameras, np.arange(n), np.arange(n), (n, n)) - halfway @ both.T
+        steps = np.linalg.solve(whole.toarray(), right_cameras.ravel() - halfway @ right_points.ravel()).reshape(n, 6)
+        left = right_points - (both.T @ steps.ravel()).reshape(m, 3)
+        tracks = tracks._replace(points=tracks.points + np.einsum("mab,mb->ma", inverse, left))
+        cameras = [moved(c, a @ step[:3], a @ step[3:]) for c, a, step in zip(cameras, axes, steps, strict=True)]
+    return cameras, tracks.points
+
+
+def _median_error(cameras: list[Camera], tracks: Tracks, enlarged: float) -> float:
+    """The median error of features in pixels, after their points were triangulated anew."""
+    for _ in range(_TRIANGULATION):
+        off, _, by_point = _linear(cameras, tracks)
+        weight = 1 / (1 + (off**2).sum(1) / (enlarged * _SOFT) ** 2)
+        normal, right = np.zeros((len(tracks.points), 3, 3)), np.zeros((len(tracks.points), 3))
+        np.add.at(normal, tracks.point, np.einsum("n,nia,nib->nab", weight, by_point, by_point))
+        np.add.at(right, tracks.point, np.einsum("n,nia,ni->na", weight, by_point, off))
+        steps = np.einsum("mab,mb->ma", np.linalg.inv(_damped(normal)), right)
+        tracks = tracks._replace(points=tracks.points + steps)
+    return float(np.median(np.linalg.norm(_linear(cameras, tracks).off, axis=1)))
+
+
+def _depths(cameras: Sequence[Camera], tracks: Tracks) -> np.ndarray:
+    places = np.stack([camera.position for camera in cameras])[tracks.photo]
+    forward = np.stack([camera.forward for camera in cameras])[tracks.photo]
+    return ((tracks.points[tracks.point] - places) * forward).sum(1)
+
+
+def _damped(normal: np.ndarray) -> np.ndarray:
+    """(M, 3, 3) that can be inverted, also where two rays are almost parallel."""
+    return normal + (1e-3 / 3 * np.trace(normal, axis1=1, axis2=2) + 1e-9)[:, None, None] * np.eye(3)
+
+
+def _blocks(values: np.ndarray, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sparse.csr_matrix:
+    """Blocks (N, a, b) at places of a sparse matrix of shape[0] × shape[1] blocks; those at one place add up."""
+    _, a, b = values.shape
+    at_row = a * rows[:, None, None] + np.arange(a)[:, None] + np.zeros(b, dtype=int)
+    at_column = b * columns[:, None, None] + np.arange(b) + np.zeros((a, 1), dtype=int)
+    size = a * shape[0], b * shape[1]
+    return sparse.coo_matrix((values.ravel(), (at_row.ravel(), at_column.ravel())), shape=size).tocsr()

@@ -1,0 +1,62 @@
+"""Registration finds the camera and the gains with which a picture was taken; evaluation says that it did it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from small_splats import camera as turned_camera
+from small_splats import random_gaussians
+
+from dofnerf.camera import motion, moved
+from dofnerf.models.splat.model import SplatModel
+from dofnerf.optics import to_display, to_linear
+from dofnerf.train.registration import Prior, Target, register
+
+
+@pytest.fixture(scope="module")
+def world():
+    """A model, a camera, and about how deep the scene is."""
+    small = turned_camera()
+    camera = small.resized(4 * small.width, 4 * small.height)
+    model = SplatModel(random_gaussians(small, 200))
+    return model, camera, float(1 / model.view(camera).disparity.median())
+
+
+def _gained(picture, gains):
+    return to_display(to_linear(picture, 2.2) * torch.tensor(gains).exp(), 2.2)
+
+
+def test_camera_and_gains_are_found(world):
+    model, camera, depth = world
+    rng = np.random.default_rng(0)
+    true = moved(camera, rng.normal(size=3) * 0.003, rng.normal(size=3) * 0.003 * depth)
+    gains = [0.1, -0.05, 0.02]
+    target = Target(_gained(model.view(true).image, gains), 2.2)
+    found = register(target, model.view, camera, Prior(camera, depth, 2.0), rounds=6)
+    before, after = motion(true, camera), motion(true, found.camera)
+    for was, now in zip(before, after, strict=True):
+        assert np.linalg.norm(now) < 0.2 * np.linalg.norm(was)
+    np.testing.assert_allclose(found.log_gain, gains, atol=0.005)
+    assert found.found < 0.1 * found.given
+
+
+def test_what_is_masked_moves_nothing(world):
+    model, camera, depth = world
+    photo, mask = model.view(camera).image.clone(), torch.ones(camera.height, camera.width)
+    photo[:, : camera.width // 2], mask[:, : camera.width // 2] = 0.7, 0.0
+    found = register(Target(photo, 2.2, mask), model.view, camera, Prior(camera, depth))
+    turn, shift = motion(camera, found.camera)
+    assert np.linalg.norm(turn) < 1e-6
+    assert np.linalg.norm(shift) < 1e-6 * depth
+
+
+def test_a_strong_prior_holds_the_camera(world):
+    model, camera, depth = world
+    true = moved(camera, np.array([0.004, 0, 0]), np.zeros(3))
+    target = Target(model.view(true).image, 2.2)
+    turned = [
+        motion(camera, register(target, model.view, camera, Prior(camera, depth, p)).camera)[0][0] for p in (1e-4, 2)
+    ]
+    assert abs(turned[0]) < 0.0004
+    assert turned[1] > 0.002
