@@ -89,5 +89,5 @@ def _looked_at(scene: Scene) -> list[Expectation]:
         jumps.append(abs(levels[k] - levels[int(distance.argmin())]))
     if max(jumps) > _STOPS:
         words = f"exposure jumps by up to {max(jumps):.1f} stops between neighbouring photos"
-        found.append(Expectation(f"{words}: expect colours that flicker between views"))
+        found.append(Expectation(f"{words}: splats even it out, other fields with --exposure"))
     return found

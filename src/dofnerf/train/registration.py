@@ -90,7 +90,7 @@ def developed(image: Tensor, log_gain: np.ndarray, light: Curve) -> Tensor:
 def _step(
     image: Tensor, disparity: Tensor, off: Tensor, held: Tensor, camera: Camera, known: tuple[Curve, Prior]
 ) -> np.ndarray:
-    """Turn, shift (world axes) and change of the log gains, (9,): least squares over pixels that are not `held` back."""
+    """Turn, shift (world axes) and change of the log gains, (9,): least squares over pixels not `held` back."""
     light, prior = known
     slopes = torch.cat([_motion_slopes(image, disparity, camera), _gain_slopes(image, light)], dim=-1)
     usual = 1.5 * float(off.abs().median()) + 1e-4

@@ -15,10 +15,9 @@ from typing import Annotated
 
 import numpy as np
 import tyro
-from scipy.spatial.transform import Rotation
 
 from dofnerf import scenes
-from dofnerf.camera import Camera
+from dofnerf.camera import moved
 from dofnerf.files import write_json
 from dofnerf.files.outputs import claim
 from dofnerf.files.progress import track
@@ -118,16 +117,9 @@ def make_wild(scene: Scene, wild: Wildness) -> tuple[Scene, dict[int, tuple[floa
     frames, gains = [replace(frame, bounds=None, seen=None, seen_error=None) for frame in scene.frames], {}
     for i, log_gain, turn, shift in zip(scene.train, log_gains, turns, shifts, strict=True):
         gains[i] = tuple(np.exp(log_gain).tolist())
-        frames[i] = replace(_gained(frames[i], gains[i]), camera=_moved(frames[i].camera, turn, shift))
+        frames[i] = replace(_gained(frames[i], gains[i]), camera=moved(frames[i].camera, turn, shift))
     return replace(scene, frames=tuple(frames), points=None), gains
 
 
 def _gained(frame: Frame, gain: tuple[float, float, float]) -> Frame:
     return replace(frame, depth=None).converted(frame.camera, lambda source: Gained(source, gain), 1.0)
-
-
-def _moved(camera: Camera, turn: np.ndarray, shift: np.ndarray) -> Camera:
-    matrix = camera.camera_to_world.copy()
-    matrix[:, :3] = Rotation.from_rotvec(turn).as_matrix() @ matrix[:, :3]
-    matrix[:, 3] += shift
-    return replace(camera, camera_to_world=matrix)

@@ -57,6 +57,8 @@ def splat(own: SplatConfig) -> Choices:
         "no weight on image gradients": {"method": {"gradient_loss": 0.0}},
         "no sparse-gradient prior": {"method": {"gradient_prior": 0.0}},
         "no growth": {"method": {"grow": False}},
+        "one exposure for all photos": {"exposure": {"exposure": False}},
+        "poses as given": {"pose": {"refine_poses": False}},
         "colour of one harmonic (degree 0)": {"method": {"degree": 0}},
         "40 000 Gaussians": {"method": {"splats": 40_000}},
     }
