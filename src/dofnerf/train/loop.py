@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import torch
 
 from dofnerf import process
@@ -32,7 +31,7 @@ from dofnerf.train.photos.pose import PhotoPose
 from dofnerf.train.registration import Prior, Target, register
 
 _REGISTRATIONS = (0.15, 0.3, 0.5, 0.7)  # shares of the steps with a lens, before which photos are registered
-_PAYS = 0.05  # of the error on held-back pixels, which a round of registrations must take away
+_PAYS = 0.05  # of the error on held-back pixels, which a registration must take away
 _WIDEST = 400  # pixels across of the pictures that are registered
 _WRITING = 20.0  # seconds that a checkpoint, or the step of another process, may take after Ctrl-C
 
@@ -165,8 +164,8 @@ def registrations(learner: Learner) -> set[int]:
 
 @torch.no_grad()
 def register_photos(learner: Learner, steps: Steps) -> None:
-    """Move every photo's camera to where the scene, as it is now, fits it best. A photo stays if its held-back pixels
-    do not fit better, and all stay, for good, if those of all photos do not fit better by `_PAYS`."""
+    """Move every photo's camera to where the scene, as it is now, fits it best. It stays if its held-back pixels do not
+    fit better by `_PAYS` then; once none moves, there are no more rounds."""
     quantities, data = learner.quantities, steps.data
     pose = quantities.by_name["pose"]
     assert isinstance(pose, PhotoPose)
@@ -174,19 +173,19 @@ def register_photos(learner: Learner, steps: Steps) -> None:
         return
     tall, wide = data.size
     width = min(wide, _WIDEST)
-    height, found, gains = max(1, round(tall * width / wide)), [], []
+    height, found, pays = max(1, round(tall * width / wide)), [], []
     for i, given in enumerate(data.cameras):
         camera, mask = quantities.camera(given, i), data.mask(i)
         counts = None if mask is None else (shrunk(mask[..., None], width, height)[..., 0] > 1 - 1e-4).to(mask)
         target = Target(shrunk(data.photos[i], width, height), learner.config.light, counts)
         small = camera.resized(width, height)
         one = register(target, partial(_as_photo, learner, i, width / wide), small, Prior(small, pose.depth))
-        gains.append(1 - one.found / max(one.given, 1e-9))
-        found.append(replace(camera, camera_to_world=one.camera.camera_to_world) if gains[-1] > 0 else camera)
-    if float(np.mean(gains)) < _PAYS:
-        pose.settled.fill_(True)
-    else:
+        pays.append(one.found < (1 - _PAYS) * one.given)
+        found.append(replace(camera, camera_to_world=one.camera.camera_to_world) if pays[-1] else camera)
+    if any(pays):
         pose.move(data.cameras, found)
+    else:
+        pose.settled.fill_(True)
     for value in pose.buffers():
         steps.workers.same(value)
 
