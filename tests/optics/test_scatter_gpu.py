@@ -193,7 +193,7 @@ def test_says_how_to_get_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "dofnerf.optics.scattering.gpu", raising=False)
     monkeypatch.delitem(sys.modules, "dofnerf.optics.scattering.gpu_kernels", raising=False)
     monkeypatch.delattr(package, "gpu", raising=False)
-    with pytest.raises(ValueError, match=r"pip install dofnerf\[gpu\]"):
+    with pytest.raises(ValueError, match=r"pip install 'dofnerf\[gpu\]'"):
         accumulate(torch.ones(2, 2, 3), torch.ones(2, 2), backend="gpu")
 
 

@@ -9,7 +9,7 @@ from tiny_world import InMemory, config, scene
 
 from dofnerf.evaluate.scores import held_out_psnr, score_view
 from dofnerf.models.data import training_data
-from dofnerf.models.losses import detail_loss, residual
+from dofnerf.models.losses import gradient_loss, residual
 from dofnerf.scenes.masks import with_masks
 from dofnerf.train import preset, train
 
@@ -75,8 +75,8 @@ def test_losses_leave_out_masked_pixels():
         for i, k in pairs
         if mask[i] and mask[k]
     )
-    assert float(detail_loss(wild, mask)) == pytest.approx(total, rel=1e-4)
-    assert torch.equal(detail_loss(off), detail_loss(off, torch.ones(7, 8)))
+    assert float(gradient_loss(wild, mask)) == pytest.approx(total, rel=1e-4)
+    assert torch.equal(gradient_loss(off), gradient_loss(off, torch.ones(7, 8)))
 
 
 def test_masks_of_the_training_data():
