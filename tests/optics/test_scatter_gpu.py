@@ -1,23 +1,13 @@
-"""The triton backend against the reference.
-
-Whether triton compiles or interprets is settled when the kernels are defined: once, for the whole process. So the
-interpreter lives in a process of its own, started with TRITON_INTERPRET=1 and fed from here. This process stays free to
-import triton as it is, to run the kernels on a GPU if there is one, and to be a pytest-xdist worker with other tests
-before and after.
-"""
+"""The triton backend of scatter against the reference: interpreted, compiled, and on CUDA where there is one."""
 
 from __future__ import annotations
 
 import importlib
-import multiprocessing
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -27,8 +17,11 @@ from dofnerf.optics.learned import LearnedLens
 from dofnerf.optics.lens import coc_radius
 from dofnerf.optics.scattering import accumulate, reference, scatter
 from dofnerf.optics.shapes import DISC, Blades, Norm, Shape
+from without_gpu import compile_only, interpreter, new_process
 
 pytest.importorskip("triton", reason="the gpu backend needs triton: pip install dofnerf[gpu]")
+
+__all__ = ["interpreter"]
 
 Kernel = tuple[Shape, Norm]
 PAPER: Kernel = DISC, "paper"
@@ -40,23 +33,6 @@ on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA devi
 compiling = pytest.mark.skipif(
     os.environ.get("TRITON_INTERPRET") == "1", reason="TRITON_INTERPRET is set for this process"
 )
-
-
-@contextmanager
-def new_process(**environment: str) -> Iterator[Callable[..., Any]]:
-    """Gives a function that calls functions of this module in a fresh process with these variables set."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in environment.items():
-                patch.setenv(name, value)
-            pool.submit(os.getpid).result()  # the process starts, and takes the environment with it, here
-        yield lambda function, *arguments: pool.submit(function, *arguments).result()
-
-
-@pytest.fixture(scope="module")
-def interpreter() -> Iterator[Callable[..., Any]]:
-    with new_process(TRITON_INTERPRET="1") as call:
-        yield call
 
 
 def gradients(values: Tensor, radius: Tensor, kernel: Kernel, seen: Tensor, backend: str = "gpu") -> tuple[Tensor, ...]:
@@ -192,51 +168,18 @@ def test_says_how_to_get_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton", None)
     monkeypatch.delitem(sys.modules, "dofnerf.optics.scattering.gpu", raising=False)
     monkeypatch.delitem(sys.modules, "dofnerf.optics.scattering.gpu_kernels", raising=False)
+    monkeypatch.delitem(sys.modules, "dofnerf.optics.triton_kernels", raising=False)
     monkeypatch.delattr(package, "gpu", raising=False)
     with pytest.raises(ValueError, match=r"pip install 'dofnerf\[gpu\]'"):
         accumulate(torch.ones(2, 2, 3), torch.ones(2, 2), backend="gpu")
 
 
-class StandInDriver:
-    """Tells triton that there is a GPU, so that it compiles for it. Nothing can run."""
-
-    def get_current_target(self) -> Any:
-        from triton.backends.compiler import GPUTarget
-
-        return GPUTarget("cuda", 80, 32)
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, _: int) -> int:
-        return 0
-
-
-class CompileOnly:
-    """Stands in for a kernel: a launch compiles it for the arguments at hand and keeps the assembly."""
-
-    def __init__(self, kernel: Any) -> None:
-        self.kernel = kernel
-        self.assembly: list[str] = []
-
-    def __getitem__(self, grid: tuple[int, ...]) -> Callable:
-        return lambda *args, **kwargs: self.assembly.append(self.kernel.warmup(*args, grid=grid, **kwargs).asm["ptx"])
-
-
 def compile_for_cuda() -> dict[str, list[str]]:
-    """The assembly of every kernel that `accumulate` and its gradient launch. Spoils triton for the rest of the
-    process."""
-    from triton.runtime import driver
-
+    """The assembly of every kernel that `accumulate` and its gradient launch."""
     from dofnerf.optics.scattering import gpu
 
-    driver.set_active(StandInDriver())
-    kernels = {
-        name: CompileOnly(getattr(gpu, name))
-        for name in ("boxes_kernel", "forward_kernel", "backward_kernel", "lattice_sum_kernel")
-    }
-    for name, kernel in kernels.items():
-        setattr(gpu, name, kernel)  # not a JITFunction, so `accumulate` takes the CPU's tensors too
+    names = ("boxes_kernel", "forward_kernel", "backward_kernel", "lattice_sum_kernel")
+    kernels = compile_only(gpu, names, 80)
     values, radius, seen = picture((1, 16, 20, 4), largest=3.0)
     gradients(values, radius, (Blades(5, rotation=0.3), "unit"), seen)
     gradients(values[:, :1, :1], radius[:, :1, :1], PAPER, seen[:, :1, :1])  # triton makes sizes of 1 constants

@@ -6,21 +6,28 @@ module: its parameters learn, and its state (parameters and buffers) is all that
 
 from __future__ import annotations
 
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
+import PIL.Image
 import torch
 from torch import Tensor, nn
 
 from dofnerf.camera import Camera
+from dofnerf.files import is_linear, write_image
+from dofnerf.files.outputs import check_file
+from dofnerf.files.pictures import IMAGE_SUFFIXES, to_bytes
+from dofnerf.models.adam import Adam
 from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import LearnedLens
 from dofnerf.optics.layers import Layers, split_layers
 from dofnerf.optics.lens import Lens
-from dofnerf.optics.light import Curve
+from dofnerf.optics.light import GAMMA, Curve, to_linear
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     from dofnerf.models.data import Setting, TrainingData
     from dofnerf.scenes import Scene
 
+OLD_PRESETS = {"sharp-oracle": "sharp-photos"}  # names in runs and commands of earlier versions
 BLURS = 0.5  # pixels of blur radius: with less a photo is sharp, and the aperture has almost no gradient
 
 
@@ -57,6 +65,25 @@ class View(NamedTuple):
     disparity: Tensor
     alpha: Tensor
 
+    def save(self, path: Path | str, light: Curve = GAMMA) -> None:
+        """Write the image as .png, .jpg, .webp …, or as .exr in linear light, which `light` makes of display values."""
+        check_file("save", Path(path), IMAGE_SUFFIXES)
+        shown = self.image.detach()
+        write_image(path, (to_linear(shown, light) if is_linear(path) else shown).cpu().numpy())
+
+    def _repr_png_(self) -> bytes:
+        """The image, in a notebook."""
+        file = io.BytesIO()
+        PIL.Image.fromarray(to_bytes(self.image.detach().cpu().numpy())).save(file, "PNG")
+        return file.getvalue()
+
+
+class Parts(NamedTuple):
+    """`light` (K, H, W, 3), linear, through each of K parts of a round lens; `points` (K, M, 2) spread over each."""
+
+    light: Tensor
+    points: Tensor
+
 
 class Model(nn.Module, ABC):
     """What training changes and a run shows. `notes` say what a person should know about how it began."""
@@ -68,6 +95,10 @@ class Model(nn.Module, ABC):
     def view(self, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN) -> View:
         """The picture that a camera takes, sharp or through a lens, on the model's device; without gradients."""
 
+    def light(self, camera: Camera, curve: Curve) -> Tensor:
+        """The image of the sharp view (H, W, 3) in linear light of that curve; without gradients."""
+        return to_linear(self.view(camera).image, curve)
+
     def layers(self, camera: Camera, count: int) -> tuple[View, Layers]:
         """The sharp view, and the same cut into `count` layers by depth, the farthest first; without gradients.
 
@@ -76,6 +107,10 @@ class Model(nn.Module, ABC):
         """
         sharp = self.view(camera)
         return sharp, split_layers(sharp.image, sharp.disparity, count)
+
+    def parts(self, camera: Camera, lens: Lens, count: int) -> Parts | None:
+        """The views through `count` parts of the lens, whatever its shape; None if the model cannot divide it."""
+        return None
 
     def warm_up(self, camera: Camera) -> None:
         """Use once what training uses only now and then, so that it is compiled."""
@@ -152,6 +187,9 @@ class RunConfig:
     """Train on the scene's photos, or on its all-in-focus ones."""
     light: Curve = 2.2
     """Gamma of the photos, or srgb: blur adds linear light."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "preset", OLD_PRESETS.get(self.preset, self.preset))
 
 
 class Preset(NamedTuple):
@@ -241,7 +279,7 @@ class Steps(ABC):
     def before(self, step: int, generator: torch.Generator) -> None:  # noqa: B027
         """Called before each step, the first is 0."""
 
-    def after(self, step: int, generator: torch.Generator, adam: torch.optim.Adam) -> None:  # noqa: B027
+    def after(self, step: int, generator: torch.Generator, adam: Adam) -> None:  # noqa: B027
         """Called after all parameters have moved; gradients are still there.
 
         A model may grow here: whoever replaces a parameter also replaces it in its group of `adam`, and its moments in

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from dofnerf.optics import aperture_from_f_number
 from dofnerf.scenes import Scene
 
 Sharing = Literal["none", "exif", "all"]
+_REACH = 2  # pixels of the smaller picture that a cubic filter reaches on each side
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Setting:
 
     `disparities` are those of the far and the near end of the scene's depth; `apertures` and `focuses` (as disparities)
     are where EXIF lets photos start. `positions` are the cameras' centres; `exposures`, by EXIF, are relative amounts
-    of light, empty if a photo does not say. `deep`: photos have more than 8 bits.
+    of light, empty if a photo does not say. `deep`: photos have more than 8 bits; `linear`: they are linear light (EXR,
+    HDR).
     """
 
     scene: str
@@ -53,6 +55,7 @@ class Setting:
     focal_mm: tuple[float | None, ...] = ()
     metres: float | None = None
     deep: bool = False
+    linear: bool = False
 
     @classmethod
     def of(cls, scene: Scene, sharing: Sharing = "none", space: str = "auto") -> Setting:
@@ -76,6 +79,7 @@ class Setting:
             focal_mm=tuple(focal_lengths(scene)),
             metres=scene.metres,
             deep=has_more_than_8_bits(scene.frames[scene.train[0]].photo.label),
+            linear=Path(scene.frames[scene.train[0]].photo.label).suffix.lower() in (".exr", ".hdr"),
         )
 
 
@@ -221,6 +225,16 @@ def aperture_groups(scene: Scene, sharing: Sharing) -> list[int] | None:
 
 
 def shrunk(picture: Tensor, width: int, height: int) -> Tensor:
-    """(H, W, C) at a smaller size, by means over its pixels."""
-    small = torch.nn.functional.interpolate(picture.permute(2, 0, 1)[None], (height, width), mode="area")
+    """(H, W, C) at a smaller size: means over blocks where a whole number of pixels makes one, else by a cubic filter.
+    (torch's "area" takes means over windows that overlap: from 252 to 242 pixels, half of the fine detail is lost.)"""
+    whole = picture.shape[0] % height == 0 and picture.shape[1] % width == 0
+    wanted: dict[str, Any] = {"mode": "area"} if whole else {"mode": "bicubic", "antialias": True}
+    small = torch.nn.functional.interpolate(picture.permute(2, 0, 1)[None], (height, width), **wanted)
     return small[0].permute(1, 2, 0)
+
+
+def shrunk_mask(mask: Tensor, width: int, height: int) -> Tensor:
+    """(H, W) of 0 and 1 at a smaller size: 1 where all pixels count that `shrunk` takes into one."""
+    nothing = torch.nn.functional.interpolate(1 - mask[None, None], (height, width), mode="area")
+    reach = 0 if mask.shape[0] % height == 0 and mask.shape[1] % width == 0 else _REACH
+    return (torch.nn.functional.max_pool2d(nothing, 2 * reach + 1, 1, reach)[0, 0] < 1e-4).to(mask)

@@ -45,12 +45,12 @@ class Workers:
             _listen(lambda: dist.broadcast(tensor, 0))
         return tensor
 
-    def join(self, own: Tensor, total: int, dim: int = 0) -> Tensor:
-        """The whole of which all processes hold their `part(total)` along `dim`; gradients reach only what is our
-        own."""
+    def join(self, own: Tensor, total: int, dim: int = 0, part: slice | None = None) -> Tensor:
+        """The whole of which all processes hold their `part` along `dim`, by default `part(total)`; gradients reach
+        only what is our own."""
         if self.count == 1:
             return own
-        mine, rows = self.part(total), own.movedim(dim, 0)
+        mine, rows = part or self.part(total), own.movedim(dim, 0)
         whole = torch.zeros(total, *rows.shape[1:], dtype=own.dtype, device=own.device)
         whole[mine] = rows.detach()
         self.add(whole)

@@ -65,7 +65,7 @@ def run_jobs(kernel: Any, rows: int, arguments: tuple, least: int = 1, per_threa
     threads = 1 if threading.current_thread().name.startswith(_WORKER) else max(1, min(torch.get_num_threads(), rows))
     bands = max(1, min(rows // least, threads * per_thread if threads > 1 else 1))
     edges = [rows * i // bands for i in range(bands + 1)]
-    if not kernel.signatures:
+    if not kernel.overloads:
         with _say_if_slow(kernel):
             kernel(0, 0, *arguments)
     if bands == 1:

@@ -14,7 +14,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from dofnerf.optics.lens import Lens, check_depth, coc_radius_from_disparity, f_number_from_aperture, inverse
+from dofnerf.optics.lens import (
+    Lens,
+    check_depth,
+    coc_radius_from_disparity,
+    f_number_from_aperture,
+    html_table,
+    inverse,
+)
+from dofnerf.optics.shapes import Shape
 
 _START_BLUR = 2.5  # pixels at either end of the range; below half a pixel the aperture gets almost no gradient
 _NEARER = 0.15  # of the range of disparities: how much nearer than the nearest thing focus may be
@@ -35,6 +43,7 @@ class LearnedLens(nn.Module):
     focus_range: Tensor
     seen: Tensor
     groups: Tensor
+    shape: Shape | None = None  # of all photos' lens, if it is not a disc
 
     def __init__(
         self,
@@ -73,6 +82,12 @@ class LearnedLens(nn.Module):
         focus = _per_photo("focus_disparity", focus_disparity, num_photos)
         self.raw_focus = nn.Parameter(_unbound("focus_disparity", focus, low, high))
 
+    @torch.no_grad()
+    def widen(self, factor: float) -> None:
+        """Make all apertures wider by a factor, as far as their range goes."""
+        share = (factor * torch.sigmoid(self.raw_aperture)).clamp(_EDGE, 1 - _EDGE)
+        self.raw_aperture.copy_(torch.logit(share))
+
     def learn(self, aperture: bool = True, focus: bool = True) -> LearnedLens:
         """Learn or freeze each of the two (the paper's ablation)."""
         self.raw_aperture.requires_grad_(aperture)
@@ -104,7 +119,7 @@ class LearnedLens(nn.Module):
 
     def lens(self, photo: int | Tensor) -> Lens:
         """The lens of one photo, or of the B photos of an index tensor: `aperture` and focus are then (B,)."""
-        return Lens(self.aperture[photo], focus_disparity=self.focus_disparity[photo])
+        return Lens(self.aperture[photo], shape=self.shape, focus_disparity=self.focus_disparity[photo])
 
     def coc_radius(self, depth: Tensor, photo: int | Tensor) -> Tensor:
         """Signed blur radius in pixels of `depth` (H, W) in one photo, or (B, …) in the B photos of an index tensor."""
@@ -116,6 +131,12 @@ class LearnedLens(nn.Module):
         one = self.lens(photo)
         shape = one.aperture.shape + (1,) * (disparity.ndim - one.aperture.ndim)
         return coc_radius_from_disparity(disparity, one.aperture.reshape(shape), one.focus_disparity.reshape(shape))
+
+    def _repr_html_(self) -> str:
+        """The table, in a notebook."""
+        rows = self.table()
+        heads = list(rows[0])
+        return html_table([heads, *(list(row.values()) for row in rows)])
 
     def table(
         self, focal_px: float | None = None, focal_length_mm: float | None = None, unit_mm: float = 1000.0

@@ -15,8 +15,10 @@ focal length in `aperture`, Eq. 5 is exact.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -93,6 +95,12 @@ class Lens:
         """The same lens with an aperture of another shape."""
         return copy(self)._set(_shape=shape)
 
+    def _repr_html_(self) -> str:
+        """A table, in a notebook; of several lenses, a column each."""
+        values = {"aperture": self.aperture, "focus depth": self.focus_depth, "focus disparity": self.focus_disparity}
+        rows = [(name, *_numbers(value)) for name, value in values.items()]
+        return html_table([*rows, ("shape", escape(self.shape.name))])
+
     def f_number(self, focal_length_mm: float, focal_px: float, unit_mm: float = 1000.0) -> float:
         """Its f-number; `focal_px` is the focal length in pixels, `unit_mm` one scene unit in millimetres."""
         return f_number_from_aperture(float(self.aperture), focal_length_mm, focal_px, unit_mm)
@@ -140,6 +148,19 @@ def f_number_from_aperture(aperture: float, focal_length_mm: float, focal_px: fl
     _check_positive(focal_length_mm=focal_length_mm, focal_px=focal_px, unit_mm=unit_mm)
     _check_not_negative("aperture", aperture)
     return math.inf if aperture == 0 else focal_length_mm * focal_px / (2 * aperture * unit_mm)
+
+
+def html_table(rows: Sequence[Sequence[Any]]) -> str:
+    """A table of HTML whose first column names the rows; numbers in four digits. Text must be escaped already."""
+    cells = [[f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    lines = [f"<tr><th>{first}</th>{''.join(f'<td>{cell}</td>' for cell in rest)}</tr>" for first, *rest in cells]
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _numbers(value: Any) -> list[float]:
+    if isinstance(value, int | float):
+        return [float(value)]
+    return [float(one) for one in value.detach().reshape(-1).tolist()]
 
 
 def check_depth(depth: Tensor) -> None:

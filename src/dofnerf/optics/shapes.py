@@ -28,6 +28,9 @@ RIM = 1.0  # half-width of the soft rim, pixels: the one support cut-off, for ev
 STEEPNESS = 4.0
 STRETCH = 1 / math.tanh(STEEPNESS * RIM)
 _GOLDEN = (math.sqrt(5) - 1) / 2
+_COARSE = 12  # columns and rows at which weights of parts are computed; between them they are interpolated
+_SOFT_EDGE = 0.04  # of the radius: over this width an opening ends where it is a weight
+_MOST_CATS_EYE = 100.0  # lens radii
 _TABLE = 4096  # directions in which the rim of a shape without a formula is tabulated
 
 
@@ -39,6 +42,7 @@ class Shape(ABC):
 
     name: ClassVar[str]
     is_symmetric: ClassVar[bool] = False  # under a half turn
+    is_flat: ClassVar[bool] = True  # as bright all over, and the same for all of the picture
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.rotation):
@@ -71,6 +75,16 @@ class Shape(ABC):
         start = torch.rand(*shape, 1, generator=generator, device=device)
         turn = (torch.arange(count, device=device) * _GOLDEN + start) % 1
         return ring.sqrt()[..., None] * self.rim(turn)
+
+    def weight(self, points: Tensor, tangents: Tensor) -> Tensor:
+        """How much of the light at `points` (…, 2) of the lens (x right, y up) gets through to a place of the picture
+        whose direction is (x, y) = `tangents` (…, 2), tangents of the angles to the optical axis. Shapes broadcast."""
+        inside = self._inside(points).expand(torch.broadcast_shapes(points.shape, tangents.shape)[:-1])
+        return (inside / _SOFT_EDGE + 0.5).clamp(0, 1)
+
+    def _inside(self, points: Tensor) -> Tensor:
+        """How far within the rim points (…, 2) of the lens lie."""
+        return self.reach(points[..., 0], -points[..., 1]) - points.norm(dim=-1)
 
     def sides(self) -> tuple[Tensor, float] | None:
         """(unit normals (n, 2) as (column, row), apothem) of a convex polygon, n = 0 for a disc; None for other shapes.
@@ -177,6 +191,69 @@ class Blades(Shape):
         return f"{self.count} blades turned by {math.degrees(self.rotation):g}°"
 
 
+@dataclass(frozen=True)
+class RealLens(Shape):
+    """The character of a real lens.
+
+    `blades` (0: none) make a polygon, `roundness` rounds it: 0 straight, 1 a disc. `cats_eye` is optical vignetting: a
+    second circle as large as the lens cuts the opening, and moves against the direction of what is seen (above 0: a rim
+    in front of the diaphragm) by so many lens radii where the tangent of the angle to the optical axis is 1. `profile`,
+    two numbers a and b, is how bright the opening is at a share ρ of its radius, on average 1:
+
+        1 + a (2ρ² − 1) + b (6ρ⁴ − 6ρ² + 1)        a > 0: a hard rim, a < 0: a soft one
+
+    A photo stays as bright in its corners as it is in the middle: cameras correct that, and exposure is another matter.
+    """
+
+    blades: int = 0
+    roundness: float = 0.0
+    cats_eye: float = 0.0
+    profile: tuple[float, float] = (0.0, 0.0)
+
+    name = "learned"
+    is_flat = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.blades != 0 and self.blades < 3:
+            raise ValueError(f"blades must be 0 (a disc) or 3 and more, found {self.blades}")
+        if not (0 <= self.roundness <= 1 and abs(self.cats_eye) < _MOST_CATS_EYE):
+            raise ValueError(f"roundness must be 0 to 1 and cats_eye finite: {self.roundness}, {self.cats_eye}")
+        if not all(abs(one) <= 1 for one in self.profile):
+            raise ValueError(f"profile must be two numbers from -1 to 1, found {self.profile}")
+
+    def tensor(self) -> Tensor:
+        """(6,): as numbers, for a checkpoint."""
+        return torch.tensor([self.blades, self.roundness, self.cats_eye, *self.profile, self.rotation])
+
+    @classmethod
+    def of(cls, numbers: Tensor) -> RealLens:
+        """The inverse of `tensor`; refuses what is none."""
+        if numbers.shape != (6,):
+            raise ValueError(f"a lens's character is 6 numbers, found {tuple(numbers.shape)}")
+        blades, roundness, cats_eye, a, b, rotation = numbers.tolist()
+        return cls(int(blades), roundness, cats_eye, (a, b), rotation=rotation)
+
+    def reach(self, columns: Tensor, rows: Tensor) -> Tensor:
+        if not self.blades:
+            return torch.ones_like(columns)
+        straight = Blades(self.blades, rotation=self.rotation).reach(columns, rows)
+        return self.roundness + (1 - self.roundness) * straight
+
+    def weight(self, points: Tensor, tangents: Tensor) -> Tensor:
+        share = points.square().sum(-1).clamp(max=1)
+        bright = 1 + self.profile[0] * (2 * share - 1) + self.profile[1] * (6 * share * share - 6 * share + 1)
+        inside = torch.minimum(self._inside(points), 1 - (points + self.cats_eye * tangents).norm(dim=-1))
+        return bright.clamp(min=0) * (inside / _SOFT_EDGE + 0.5).clamp(0, 1)
+
+    def describe(self) -> str:
+        parts = [f"{self.blades} blades turned by {math.degrees(self.rotation):.0f}°, roundness {self.roundness:.2f}"]
+        parts = parts if self.blades else []
+        parts += [f"cat's eye {self.cats_eye:.2f}"] if self.cats_eye else []
+        parts += ["profile {:+.2f} {:+.2f}".format(*self.profile)] if any(self.profile) else []
+        return "the photos' own lens: " + (", ".join(parts) or "a disc")
+
+
 DISC = Disc()
 
 
@@ -192,6 +269,18 @@ def shape_of(name: str | None = None, blades: int = 0, rotation: float = 0.0) ->
     if blades:
         raise ValueError(f"{blades} blades make a polygon, not the shape {name!r}: give one of the two")
     return SHAPES[name](rotation=turn)
+
+
+def part_weights(shape: Shape, points: Tensor, tangents: Tensor) -> Tensor:
+    """(K, H, W): how much of the light through each of K parts of a lens gets to each pixel. `points` (K, M, 2) are
+    spread over each part, `tangents` (H, W, 2) are the pixels' directions, even in both axes."""
+
+    def resized(values: Tensor, size: tuple[int, int]) -> Tensor:
+        return torch.nn.functional.interpolate(values[None], size, mode="bilinear", align_corners=True)[0]
+
+    height, width = tangents.shape[:2]
+    few = resized(tangents.permute(2, 0, 1), (min(height, _COARSE), min(width, _COARSE))).permute(1, 2, 0)
+    return resized(shape.weight(points[:, :, None, None], few).mean(1), (height, width))
 
 
 def sides_of(shape: Shape) -> tuple[Tensor, float]:

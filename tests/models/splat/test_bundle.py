@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from dofnerf.camera import Camera, motion, moved
-from dofnerf.models.splat.start.bundle import Tracks, adjusted, reprojection_errors
+from dofnerf.camera import Camera, motion, moved, zoomed
+from dofnerf.models.splat.start.bundle import Free, Tracks, adjusted, reprojection_errors
 
 
 def _world(noise: float, seed: int = 0) -> tuple[list[Camera], Tracks]:
@@ -83,3 +83,28 @@ def test_few_tracks_move_nothing(few):
     found, _, words = adjusted(given, Tracks(tracks.points, *(part[some] for part in tracks[1:])), 1.0)
     assert found == given
     assert not words
+
+
+@pytest.mark.parametrize("turned", [0.0, 0.002])
+def test_focal_lengths_that_are_off_are_found_again(turned):
+    true, tracks = _world(0.3)
+    rng = np.random.default_rng(1)
+    given = [
+        zoomed(moved(c, rng.normal(size=3) * turned, rng.normal(size=3) * turned), np.exp(0.008 * rng.normal()))
+        for c in true
+    ]
+    found, _, words = adjusted(given, tracks, 1.0, Free(True, True))
+    ratios = [np.log([a.fx / b.fx for a, b in zip(some, true, strict=True)]) for some in (given, found)]
+    assert np.std(ratios[1]) < 0.3 * np.std(ratios[0])
+    assert abs(np.mean(ratios[1]) - np.mean(ratios[0])) < 1e-9
+    assert "focal lengths" in words
+
+
+@pytest.mark.parametrize("turned", [0.0, 0.002])
+def test_focal_lengths_that_are_right_stay_as_they_are(turned):
+    true, tracks = _world(0.3)
+    rng = np.random.default_rng(2)
+    given = [moved(c, rng.normal(size=3) * turned, rng.normal(size=3) * turned) for c in true]
+    found, _, words = adjusted(given, tracks, 1.0, Free(True, True))
+    assert [c.fx for c in found] == [c.fx for c in given]
+    assert bool(words) == bool(turned)

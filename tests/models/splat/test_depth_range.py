@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dofnerf import scenes
-from dofnerf.models.splat.start.depth_range import measured_range, nearest_overlap
+from dofnerf.models.splat.start.depth_range import measured_range, nearest_overlap, widened_range
 
 pytestmark = pytest.mark.slow
 
@@ -52,3 +52,13 @@ def test_without_parallax_the_guess_stays():
     assert nearest_overlap(still) is None
     found, words = measured_range(still)
     assert (found.near, found.far) == (3.0, 4.0) and "guess" in words
+
+
+def test_a_range_that_is_too_narrow_is_widened_and_a_right_one_stays():
+    scene = scenes.demo()
+    kept, words = widened_range(scene)
+    assert (kept.near, kept.far, words) == (scene.near, scene.far, "")
+    found, words = widened_range(replace(scene, far=3.5))
+    assert found.near == scene.near
+    assert 7 < found.far < 12  # the truth is 9
+    assert "widened" in words

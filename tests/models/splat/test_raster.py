@@ -220,11 +220,12 @@ def test_the_focal_plane_stays_where_it_is_from_every_point():
 
 
 def test_lists_hold_every_gaussian_that_touches_a_tile():
-    from dofnerf.models.splat.raster.cpu import HIGH, WIDE, near_to_far, sort_into_tiles
+    from dofnerf.models.splat.raster.cpu import HIGH, WIDE, boxes, near_to_far, sort_into_tiles
 
     seen_by = camera(60, 50)
     table, reach, depth = (tensor.numpy() for tensor in project(awkward_gaussians(seen_by), seen_by, 8.0, 0.3))
-    tiles = sort_into_tiles(near_to_far(depth, reach), table, reach, np.zeros(5, np.float32), 60, 50)
+    order = near_to_far(depth, reach)
+    tiles = sort_into_tiles(order, boxes(order, table, reach), np.zeros(5, np.float32), 60, 50)
     y, x = np.mgrid[:50, :60] + 0.5
     listed = np.zeros((len(table), 64, 64), dtype=bool)
     for tile in range(len(tiles.lists) - 1):

@@ -62,6 +62,22 @@ def test_aperture_zero_is_the_sharp_view(model, blur):
     )
 
 
+@pytest.mark.parametrize("blur", ["none", "gaussian", "scatter"])
+def test_columns_are_those_of_the_whole_picture(model, blur):
+    lens = () if blur == "none" else (Lens(12.0, focus_disparity=0.3), blur)
+    whole = model.picture(AHEAD, *lens, parts=4)
+    for first, last in ((0, 16), (16, 48), (13, 21)):
+        part = model.picture(AHEAD, *lens, parts=4, columns=(first, last))
+        for found, wanted in zip(part, whole, strict=True):
+            torch.testing.assert_close(found, wanted[:, first:last], atol=1e-5, rtol=0)
+
+
+def test_error_shares_of_columns_add_up(model):
+    error, lens = torch.rand(32, 48, generator=torch.Generator().manual_seed(0)), Lens(6.0, focus_disparity=0.3)
+    parts = [model.error_share(AHEAD, lens, error[:, a:b], a) for a, b in ((0, 8), (8, 48), (48, 48))]
+    torch.testing.assert_close(sum(parts), model.error_share(AHEAD, lens, error), atol=1e-5, rtol=1e-4)
+
+
 def test_a_sharp_edge_hides_the_blur_behind_it(model):
     """Focused on the near wall, a real lens shows its edge sharp. So does blur per Gaussian; scatter lets the far wall
     in."""

@@ -19,8 +19,8 @@ def small(steps=(30, 50, 0), **own):
     made = preset("fast", "splat")
     counts = dict(zip(("pinhole_steps", "lens_steps", "sub_aperture_steps"), steps, strict=True))
     method = {"splats": 400, "gradient_prior": 0.0, **counts, **own}
-    lens, pose = {"search_width": 24, "max_radius": 8.0}, {"refine_poses": False}  # the tiny world's are exact
-    return made.changed({"lens": lens, "pose": pose, "method": method})
+    exact = {"pose": {"refine_poses": False}, "focal": {"refine_focal": False}}  # as the tiny world's are
+    return made.changed({"lens": {"search_width": 24, "max_radius": 8.0}, **exact, "method": method})
 
 
 def error(run, world, **lens):
@@ -74,17 +74,17 @@ def test_a_photo_that_may_be_cut_off_says_only_this_bright_or_brighter():
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "wrong, reason",
     [
-        {"gradient_prior": -1.0},
-        {"gradient_prior": float("nan")},
-        {"gradient_loss": -1.0},
-        {"degree": 3},
-        {"splats": -1},
+        ({"gradient_prior": -1.0}, "0 or more"),
+        ({"gradient_prior": float("nan")}, "0 or more"),
+        ({"gradient_loss": -1.0}, "0 or more"),
+        ({"degree": 3}, "--degree must be 0, 1 or 2"),
+        ({"splats": -1}, "--splats must be 0 to"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(wrong):
-    with pytest.raises(ValueError, match="0 or more"):
+def test_settings_that_cannot_be_are_refused(wrong, reason):
+    with pytest.raises(ValueError, match=reason):
         SplatConfig(**wrong)
 
 

@@ -10,36 +10,53 @@ Another blur model is a subclass of `BlurModel`, decorated with `register`.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
+import torch
 import tyro
 from torch import Tensor
 
 from dofnerf.camera import Camera
 from dofnerf.models.base import View
-from dofnerf.models.splat.gaussians import Drawn, Gaussians, Style, SubAperture
-from dofnerf.models.splat.raster import draw, project, rasterise_mean
+from dofnerf.models.splat.gaussians import Drawn, Gaussians, Projected, Style, SubAperture
+from dofnerf.models.splat.raster import from_column, project, rasterise, rasterise_mean, shifted
 from dofnerf.optics import scatter, to_display, to_linear
 from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve
+from dofnerf.optics.shapes import Disc, part_weights
 
+_ACROSS = (1 / 6, 0.5, 5 / 6)  # of a sub-aperture in either direction: where its weight is taken
 _ONE_RING = 6  # sub-apertures; up to so many, one ring of sectors is closer to a disc than two
 
 
 @dataclass(frozen=True)
 class Shot:
     """How a picture is made: `style` of the sharp Gaussians, `background` (3,) in display values, and the curve `light`
-    of the linear light in which blur adds up. `sub_apertures` and `turn` are arguments of the function of that name."""
+    of the linear light in which blur adds up. `sub_apertures` and `turn` are arguments of the function of that name.
+    `columns`, if not all are wanted, are the first one and the one after the last."""
 
     style: Style
     background: Tensor
     light: Curve = 2.2
     sub_apertures: int = 1
     turn: float = 0.0
+    columns: tuple[int, int] | None = None
+
+    def project(self, gaussians: Gaussians, camera: Camera, lens: Lens | None = None, radius: float = 1.0) -> Projected:
+        """Gaussians on the screen, of which `width` columns are wanted."""
+        opening, style = (0.0, 0.0), self.style
+        if lens is not None:
+            opening, style = (lens.aperture, lens.focus_disparity), replace(style, light=self.light)
+        projected = project(gaussians, camera, *opening, radius, style)
+        return projected if self.columns is None else from_column(projected, self.columns[0])
+
+    def width(self, camera: Camera) -> int:
+        return camera.width if self.columns is None else self.columns[1] - self.columns[0]
 
     def over_background(self, drawn: Drawn, light: Curve) -> Tensor:
         """(H, W, 3) in linear light of the curve `light`."""
@@ -58,7 +75,7 @@ class BlurModel(ABC):
 
     @abstractmethod
     def picture(self, gaussians: Gaussians, camera: Camera, lens: Lens, shot: Shot) -> View:
-        """The picture through `lens`. Gradients reach the Gaussians and the lens."""
+        """The picture through `lens`: all of it, or only `shot.columns`. Gradients reach the Gaussians and the lens."""
 
 
 BLURS: dict[str, BlurModel] = {}
@@ -84,7 +101,8 @@ BlurName = Annotated[str, tyro.conf.arg(constructor_factory=lambda: Literal[tupl
 
 def sharp_picture(gaussians: Gaussians, camera: Camera, shot: Shot) -> View:
     """The picture without a lens, blended in the light of its style."""
-    return shot.finished(draw(gaussians, camera, style=shot.style), shot.style.light)
+    projected = shot.project(gaussians, camera)
+    return shot.finished(rasterise(projected, shot.width(camera), camera.height), shot.style.light)
 
 
 @register
@@ -94,13 +112,22 @@ class GaussianBlur(BlurModel):
     name, divides = "gaussian", True
 
     def picture(self, gaussians: Gaussians, camera: Camera, lens: Lens, shot: Shot) -> View:
-        style, opening = replace(shot.style, light=shot.light), (lens.aperture, lens.focus_disparity)
         parts = sub_apertures(shot.sub_apertures, shot.turn)
-        projected = {
-            radius: project(gaussians, camera, *opening, radius, style) for radius in {p.radius for p in parts}
-        }
-        views = [projected[part.radius] for part in parts]
-        return shot.finished(rasterise_mean(views, parts, *opening, camera.width, camera.height), shot.light)
+        projected = {radius: shot.project(gaussians, camera, lens, radius) for radius in {p.radius for p in parts}}
+        views, size = [projected[part.radius] for part in parts], (shot.width(camera), camera.height)
+        opening = lens.aperture, lens.focus_disparity
+        if isinstance(lens.shape, Disc):
+            return shot.finished(rasterise_mean(views, parts, *opening, *size), shot.light)
+        points, tangents = points_of_parts(shot.sub_apertures, shot.turn), torch.from_numpy(camera.tangents()).float()
+        weights = part_weights(lens.shape, points, tangents).to(gaussians.means)
+        if shot.columns is not None:
+            weights = weights[..., slice(*shot.columns)]
+        sums: list[Any] = [0.0, 0.0, 0.0]
+        for view, part, weight in zip(views, parts, weights / weights.sum(0).clamp(min=1e-6), strict=True):
+            drawn = rasterise(shifted(view, part, *opening), *size)
+            for k, value in enumerate(drawn):
+                sums[k] = sums[k] + value * (weight[..., None] if value.ndim == 3 else weight)
+        return shot.finished(Drawn(*sums), shot.light)
 
 
 @register
@@ -110,9 +137,25 @@ class ScatterBlur(BlurModel):
     name = "scatter"
 
     def picture(self, gaussians: Gaussians, camera: Camera, lens: Lens, shot: Shot) -> View:
-        sharp = sharp_picture(gaussians, camera, shot)
+        sharp = sharp_picture(gaussians, camera, replace(shot, columns=None))
         radius = lens.coc_radius_from_disparity(sharp.disparity)
         return sharp._replace(image=scatter(sharp.image, radius, lens.shape, shot.light))
+
+
+@functools.lru_cache(maxsize=8)
+def points_of_parts(count: int, turn: float = 0.0) -> Tensor:
+    """(count, M, 2): points spread over each of `sub_apertures`, x right and y up."""
+    found, done = [], 0
+    for number, sectors in enumerate(_rings(count)):
+        low, high = done / count, (done + sectors) / count
+        start = turn + 0.5 * number / sectors
+        for k in range(sectors):
+            for area in _ACROSS:
+                far = math.sqrt(low + (high - low) * area)
+                angles = [2 * math.pi * (start + (k + along - 0.5) / sectors) for along in _ACROSS]
+                found += [(far * math.cos(angle), far * math.sin(angle)) for angle in angles]
+        done += sectors
+    return torch.tensor(found).reshape(count, -1, 2)
 
 
 def sub_apertures(count: int, turn: float = 0.0) -> list[SubAperture]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _FEWEST, _MOST = 10_000, 60_000  # Gaussians, unless asked for
+MOST_SPLATS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class SplatConfig(MethodConfig):
         "lens": "lens_steps",
         "sub-apertures": "sub_aperture_steps",
     }
-    EVERYDAY: ClassVar[tuple[str, ...]] = ("pinhole_steps", "lens_steps", "sub_aperture_steps", "splats")
+    EVERYDAY: ClassVar[tuple[str, ...]] = ("splats",)
 
     pinhole_steps: int = 160
     """Steps on whole photos without a lens, before one is searched for."""
@@ -76,12 +78,13 @@ class SplatConfig(MethodConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (
-            self.splats < 0
-            or self.degree not in (0, 1, 2)
-            or not (self.gradient_loss >= 0 and self.gradient_prior >= 0)
-        ):
-            raise ValueError("splats, gradient_loss and gradient_prior must be 0 or more and degree 0, 1 or 2")
+        if not 0 <= self.splats <= MOST_SPLATS:
+            raise ValueError(f"--splats must be 0 to {MOST_SPLATS}, found {self.splats}")
+        if self.degree not in (0, 1, 2):
+            raise ValueError(f"--degree must be 0, 1 or 2, found {self.degree}")
+        for flag, value in (("--gradient-loss", self.gradient_loss), ("--gradient-prior", self.gradient_prior)):
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{flag} must be 0 or more and finite, found {value:g}")
         if min(self.early_pixels, self.step_pixels) < 1000:
             found = f"{self.early_pixels} and {self.step_pixels}"
             raise ValueError(f"early_pixels and step_pixels must be 1000 or more, found {found}")

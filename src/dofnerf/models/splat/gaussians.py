@@ -5,6 +5,7 @@ The tensors are those of 3D Gaussian splatting (Kerbl et al. 2023) and its .ply 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -76,6 +77,20 @@ class Projected(NamedTuple):
     table: Tensor
     reach: Tensor
     depth: Tensor
+
+
+class Seen(NamedTuple):
+    """A sub-aperture, and the Gaussians projected for its radius."""
+
+    part: SubAperture
+    projected: Projected
+
+
+class Group(NamedTuple):
+    """Sub-apertures, and the one through which they share the layer in focus."""
+
+    shared: Seen
+    members: Sequence[Seen]
 
 
 class Drawn(NamedTuple):

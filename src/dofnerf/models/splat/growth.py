@@ -20,6 +20,7 @@ from torch import Tensor
 from dofnerf.models.splat.raster.reference import rotation_matrices
 
 if TYPE_CHECKING:
+    from dofnerf.models.adam import Adam
     from dofnerf.models.splat.model import SplatModel
 
 _FAINT = 0.02  # opacity below which a Gaussian is as good as gone
@@ -51,9 +52,7 @@ class Growth:
         memory["coverage"].add_(share[:, 1])
 
     @torch.no_grad()
-    def move(
-        self, model: SplatModel, memory: Mapping[str, Tensor], generator: torch.Generator, adam: torch.optim.Adam
-    ) -> None:
+    def move(self, model: SplatModel, memory: Mapping[str, Tensor], generator: torch.Generator, adam: Adam) -> None:
         """Move idle Gaussians, up to a share of all, to those with the largest errors."""
         opacity = torch.sigmoid(model.opacity_logits)
         idle = (opacity < _FAINT) | (memory["coverage"] < _IDLE * self.every / self.sample)

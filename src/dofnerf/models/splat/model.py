@@ -10,9 +10,20 @@ from torch import Tensor, nn
 
 from dofnerf.camera import Camera
 from dofnerf.files.ply import Splats
-from dofnerf.models.base import PLAIN, Blur, Model, View
-from dofnerf.models.splat.blurs import Shot, blur_model, sharp_picture
-from dofnerf.models.splat.raster import CLASSIC, Gaussians, Style, attribute, from_colour, project, rasterise
+from dofnerf.models.base import PLAIN, Blur, Model, Parts, View
+from dofnerf.models.splat.blurs import Shot, blur_model, points_of_parts, sharp_picture, sub_apertures
+from dofnerf.models.splat.quick import quick_picture
+from dofnerf.models.splat.raster import (
+    CLASSIC,
+    Gaussians,
+    Style,
+    attribute,
+    draw,
+    from_colour,
+    from_column,
+    project,
+    rasterise,
+)
 from dofnerf.optics import scatter_layers, to_display
 from dofnerf.optics.layers import Layers
 from dofnerf.optics.lens import Lens
@@ -22,6 +33,7 @@ from dofnerf.optics.shapes import Disc
 _OPACITY = 0.5  # of Gaussians at the start
 _SIZE = 0.7  # of Gaussians at the start, in distances to their neighbours
 _SUB_APERTURES = 12  # in a view of one layer; fewer would be visible in light sources out of focus
+_PARTS_OF_REAL_LENS = 61  # sub-apertures through which a lens with a character is seen
 _SEEN, _FAINT = 0.5, 0.02  # alpha below which a pixel's disparity is ignored in the view, and in a layer
 
 
@@ -58,18 +70,32 @@ class SplatModel(Model):
     @torch.no_grad()
     def view(self, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN) -> View:
         """The picture of a camera; through a lens in `blur.layers` layers of depth. One layer is faster and less exact:
-        blur model "gaussian", or "scatter" if the aperture is not a disc."""
+        blur model "gaussian", or "scatter" if the aperture is not a disc. A lens with a character is seen through many
+        sub-apertures."""
         if lens is None:
             return self.picture(camera)
-        if blur.layers > 1:
+        if not lens.shape.is_flat:
+            image = self.picture(camera, lens, parts=_PARTS_OF_REAL_LENS, light=blur.light).image
+            sharp = self.picture(camera)
+        elif blur.layers > 1:
             sharp, layers = self.layers(camera, blur.layers)
             radius = lens.coc_radius_from_disparity(layers.disparity)
             image = scatter_layers(layers.colour, layers.alpha, radius, lens.shape, blur.light)
         else:
-            kind = "gaussian" if isinstance(lens.shape, Disc) else "scatter"
-            image = self.picture(camera, lens, kind, parts=_SUB_APERTURES, light=blur.light).image
+            if isinstance(lens.shape, Disc):
+                shot = Shot(self.style, self.background, blur.light, _SUB_APERTURES)
+                image = quick_picture(self.gaussians, camera, lens, shot)
+            else:
+                image = self.picture(camera, lens, "scatter", light=blur.light).image
             sharp = self.picture(camera)
         return View(image, sharp.disparity, sharp.alpha)
+
+    @torch.no_grad()
+    def light(self, camera: Camera, curve: Curve) -> Tensor:
+        if curve != self.style.light:
+            return super().light(camera, curve)
+        drawn = rasterise(project(self.gaussians, camera, style=self.style), camera.width, camera.height)
+        return Shot(self.style, self.background).over_background(drawn, curve)
 
     @torch.no_grad()
     def layers(self, camera: Camera, count: int) -> tuple[View, Layers]:
@@ -100,33 +126,47 @@ class SplatModel(Model):
         parts: int = 1,
         turn: float = 0.0,
         light: Curve = 2.2,
+        columns: tuple[int, int] | None = None,
     ) -> View:
-        """The same with gradients, which reach the Gaussians and the lens; harmonics above `degree` are ignored.
+        """The same with gradients, which reach the Gaussians and the lens; harmonics above `degree` are ignored. Of
+        the picture's columns, only those from the first of `columns` up to the second, if given.
 
         `blur` is the name of a blur model (blurs.py). One that divides the lens uses `parts` sub-apertures, rotated by
         `turn`. Blur adds up in linear light of the curve `light`.
         """
         style = replace(self.style, degree=min(degree, self.style.degree))
-        shot = Shot(style, self.background, light, parts, turn)
+        shot = Shot(style, self.background, light, parts, turn, columns)
         if lens is None:
             return sharp_picture(self.gaussians, camera, shot)
-        return blur_model(blur).picture(self.gaussians, camera, lens, shot)
+        view = blur_model(blur).picture(self.gaussians, camera, lens, shot)
+        if columns is not None and view.image.shape[1] == camera.width:
+            return View(*(part[:, slice(*columns)] for part in view))
+        return view
+
+    @torch.no_grad()
+    def parts(self, camera: Camera, lens: Lens, count: int) -> Parts:
+        style, shot = self.style, Shot(self.style, self.background)
+        # Each narrower than its share of the lens: a Gaussian's tails would make the rim of the whole look soft.
+        parts = (part._replace(radius=part.radius / 2) for part in sub_apertures(count))
+        views = (draw(self.gaussians, camera, lens.aperture, lens.focus_disparity, part, style) for part in parts)
+        return Parts(torch.stack([shot.over_background(one, style.light) for one in views]), points_of_parts(count))
 
     def warm_up(self, camera: Camera) -> None:
-        self.error_share(camera, None, torch.zeros(camera.height, camera.width))
+        self.error_share(camera, None, self.means.new_zeros(camera.height, camera.width))
 
     def splats(self) -> tuple[Splats, tuple[float, ...]]:
         arrays = [tensor.detach().cpu().numpy() for tensor in self.gaussians]
         return Splats(*arrays), tuple(self.background.clamp(0, 1).tolist())
 
     @torch.no_grad()
-    def error_share(self, camera: Camera, lens: Lens | None, error: Tensor) -> Tensor:
+    def error_share(self, camera: Camera, lens: Lens | None, error: Tensor, left: int = 0) -> Tensor:
         """(N, 2): the part of an `error` (H, W) attributed to each Gaussian by its share of the pixels' colour,
-        less where it is out of focus; and how many pixels it covers."""
+        less where it is out of focus; and how many pixels it covers. The error's first column may be one of the
+        picture's, `left`."""
         aperture, focus = (0.0, 0.0) if lens is None else (lens.aperture, lens.focus_disparity)
         projected = project(self.gaussians, camera, aperture, focus, style=self.style)
         radius = 0.0 if lens is None else lens.coc_radius_from_disparity(1 / projected.depth.clamp(min=self.style.near))
-        share = attribute(projected, torch.stack([error, torch.ones_like(error)], dim=-1))
+        share = attribute(from_column(projected, left), torch.stack([error, torch.ones_like(error)], dim=-1))
         return torch.stack([share[:, 0] / (1 + torch.as_tensor(radius).square()), share[:, 1]], dim=-1)
 
 

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
+from dofnerf.models.adam import Adam
 from dofnerf.models.base import BLURS, Group, Method, Model, NotFinite, Outcome, Preset, RunConfig, Steps
-from dofnerf.models.data import Setting, TrainingData, shrunk
+from dofnerf.models.data import Setting, TrainingData, shrunk, shrunk_mask
 from dofnerf.models.losses import gradient_loss, residual, sparse_gradient_prior
 from dofnerf.models.splat.blurs import blur_model
 from dofnerf.models.splat.config import SplatConfig
@@ -28,6 +29,7 @@ from dofnerf.models.splat.start import starting_points
 from dofnerf.optics import Lens
 from dofnerf.scenes import Scene
 
+_TILE = 8  # columns of a tile of the rasteriser: cut between two of them, none is drawn twice
 _PRIOR_STEPS = 2  # the sparse-gradient prior, which takes a view of its own, counts double in every second step
 
 
@@ -65,17 +67,18 @@ class SplatSteps(Steps):
         photo = self._next(generator)
         seen = self._excerpt(photo, generator)
         camera, target, mask = seen[:3]
+        mine = self._columns(camera.width)
         degree = min(self.config.degree, 5 * self.step // self.config.total)
         lens, blurs, parts = None, False, 1
         if stage != "pinhole":
             aperture = self.lens.aperture[photo] * seen.scale
-            lens = Lens(aperture, focus_disparity=self.lens.focus_disparity[photo])
+            lens = Lens(aperture, shape=self.lens.shape, focus_disparity=self.lens.focus_disparity[photo])
             blurs = float(self.lens.largest_radius[photo].detach()) * seen.scale >= BLURS
         if stage == "sub-apertures" and blurs and blur_model(self.config.blur).divides:
             parts = self.config.sub_apertures_at(self.step)
         turn = float(torch.rand((), generator=generator, device=generator.device)) if parts > 1 else 0.0
-        image = self.model.picture(camera, lens, self.config.blur, degree, parts, turn, self.light).image
-        image = self.quantities.develop(image, photo, seen.pixels)
+        image = self._drawn(camera, lens, self.config.blur, degree, parts, turn, self.light)
+        image = self._own(self.quantities.develop(image, photo, seen.pixels))
         off = residual(image, target, mask=mask)
         error = off.square().mean()
         if not bool(torch.isfinite(error.detach())):
@@ -84,22 +87,45 @@ class SplatSteps(Steps):
         if blurs:
             loss = error + self.config.gradient_loss * gradient_loss(off, mask)
             if self.config.gradient_prior and parts > 1 and self.step % _PRIOR_STEPS == 0:
-                sharp = self.model.picture(camera, degree=degree).image
+                sharp = self._drawn(camera, degree=degree)
                 loss = loss + _PRIOR_STEPS * self.config.gradient_prior * sparse_gradient_prior(sharp)
         elif lens is None and self.sharpness is not None:
             loss = (off.square() * self.sharpness.at(photo, (camera.height, camera.width))[..., None]).mean()
         if self.growth is not None and self.growth.is_due(self.step):
-            found = self.model.error_share(camera, lens, off.detach().square().sum(-1))
-            self.growth.note(found / seen.share, self.memory)
+            found = self.model.error_share(camera, lens, off.detach().square().sum(-1)[:, mine], mine.start)
+            self.growth.note(self.workers.add(found) / seen.share, self.memory)
         if mask is not None:
             error = error / mask.mean().clamp(min=1e-6)
         number = self.data.numbers[photo][None]
-        rays = target.shape[0] * target.shape[1]
-        return Outcome(loss, error.detach(), rays, number, None if lens is None else number, image, target)
+        rays = target.shape[0] * (mine.stop - mine.start)
+        loss, error = self.workers.counted_once(loss), self.workers.counted_once(error.detach())
+        return Outcome(loss, error, rays, number, None if lens is None else number, image, target)
 
-    def after(self, step: int, generator: torch.Generator, adam: torch.optim.Adam) -> None:
+    def after(self, step: int, generator: torch.Generator, adam: Adam) -> None:
         if self.growth is not None and self.growth.moves_after(step):
             self.growth.move(self.model, self.memory, generator, adam)
+
+    def _columns(self, width: int) -> slice:
+        """The columns of a picture that this process draws, whole tiles."""
+        mine = self.workers.part(-(-width // _TILE))
+        return slice(mine.start * _TILE, min(mine.stop * _TILE, width))
+
+    def _drawn(self, camera: Camera, *given: Any, **named: Any) -> Tensor:
+        """`SplatModel.picture`, of which each process draws its columns; gradients reach what is our own."""
+        if self.workers.count == 1:
+            return self.model.picture(camera, *given, **named).image
+        mine = self._columns(camera.width)
+        own = self.model.background.new_zeros(camera.height, 0, 3) + 0 * self.model.means.sum()
+        if mine.start < mine.stop:  # there are fewer tiles than processes otherwise
+            own = self.model.picture(camera, *given, **named | {"columns": (mine.start, mine.stop)}).image
+        return self.workers.join(own, camera.width, dim=1, part=mine)
+
+    def _own(self, image: Tensor) -> Tensor:
+        """A picture (H, W, 3) that all processes have; gradients pass this process's columns only."""
+        if self.workers.count == 1:
+            return image
+        mine, rest = self._columns(image.shape[1]), image.detach()
+        return torch.cat([rest[:, : mine.start], image[:, mine], rest[:, mine.stop :]], dim=1)
 
     def _excerpt(self, photo: int, generator: torch.Generator) -> Excerpt:
         (height, width), camera = self.data.size, self.quantities.camera(self.data.cameras[photo], photo)
@@ -130,7 +156,7 @@ class SplatSteps(Steps):
             self.small.clear()
         if photo not in self.small:
             mask = self.data.mask(photo)
-            counts = None if mask is None else (shrunk(mask[..., None], width, height)[..., 0] > 1 - 1e-4).float()
+            counts = None if mask is None else shrunk_mask(mask, width, height)
             self.small[photo] = shrunk(self.data.photos[photo], width, height), counts
         return self.small[photo]
 
@@ -145,6 +171,7 @@ class SplatMethod(Method):
     """The method for --field splat."""
 
     name, family, steps, rate_flags = "splat", "splats", SplatSteps, "--place-rate, --size-rate or --opacity-rate"
+    divides = True
 
     def preset(self, name: str) -> Preset:
         if name == "paper":
@@ -155,6 +182,7 @@ class SplatMethod(Method):
             "aperture_consistency": {"aperture_consistency": 0.004},
             "exposure": {"exposure": True},
             "pose": {"refine_poses": True},
+            "focal": {"refine_focal": True},
         }
         if name == "best":
             return Preset(

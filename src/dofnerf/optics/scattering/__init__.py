@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Literal
 
 import torch
@@ -92,15 +93,9 @@ def choose_backend(values: Tensor, shape: Shape = DISC) -> Backend:
         return "reference"
     if values.dtype == torch.float32 and values.device.type == "cpu":
         return "cpu"
-    if values.dtype == torch.float32 and values.device.type == "cuda" and _has_triton():
+    if values.dtype == torch.float32 and values.device.type == "cuda" and find_spec("triton") is not None:
         return "gpu"
     return "reference"
-
-
-def _has_triton() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("triton") is not None
 
 
 def _check(values: Tensor, coc_radius: Tensor) -> None:

@@ -13,7 +13,6 @@ cost little.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -26,21 +25,19 @@ from dofnerf.optics.scattering.gpu_kernels import (
     GROUP,
     TILE,
     WARPS,
-    JITFunction,
     backward_kernel,
     boxes_kernel,
-    cdiv,
     forward_kernel,
     lattice_sum_kernel,
 )
 from dofnerf.optics.shapes import RIM, Norm, Shape, sides_of
+from dofnerf.optics.triton_kernels import check_tensor, on_device, triton
 
 
 def accumulate(values: Tensor, radius: Tensor, shape: Shape, norm: Norm) -> Tensor:
     """As reference.accumulate, for float32 on CUDA and shapes with `sides`."""
-    on_gpu = values.device.type == "cuda" and radius.device == values.device
-    if not (on_gpu or _interpreted()) or values.dtype != torch.float32 or radius.dtype != torch.float32:
-        raise ValueError(f"the gpu backend takes float32 on CUDA, found {values.dtype} on {values.device}")
+    for tensor in (values, radius):
+        check_tensor(tensor, forward_kernel)
     divisor = radius * radius + 0.2 if norm == "paper" else _UnitNorm.apply(radius, shape)
     channels = values.shape[-1]
     light = torch.nn.functional.pad(values / divisor[..., None], (0, -channels % GROUP))
@@ -59,7 +56,7 @@ class _Gather(torch.autograd.Function):
         if light.numel() == 0:
             return out
         height, width, channels = light.shape[1:]
-        with _on(light):
+        with on_device(light):
             boxes = offset_boxes(radius)
             forward_kernel[(len(boxes) * (channels // GROUP),)](
                 light, radius, boxes, out, *_blades(shape, light.device),
@@ -73,11 +70,11 @@ class _Gather(torch.autograd.Function):
         light, radius = ctx.saved_tensors
         batch, height, width, channels = light.shape
         groups = channels // GROUP
-        tiles = cdiv(height, TILE) * cdiv(width, TILE)
+        tiles = triton.cdiv(height, TILE) * triton.cdiv(width, TILE)
         grad_light = torch.zeros_like(light)
         grad_radius = radius.new_zeros((groups, *radius.shape))
         if light.numel() > 0:
-            with _on(light):
+            with on_device(light):
                 backward_kernel[(batch * groups * tiles,)](
                     light, radius, grads[0].contiguous(), grad_light, grad_radius, *_blades(ctx.shape, light.device),
                     batch, height, width, channels, len(sides_of(ctx.shape)[0]), TILE, GROUP, num_warps=WARPS,
@@ -95,8 +92,8 @@ class _UnitNorm(torch.autograd.Function):
         ctx.save_for_backward(slope)
         block = TILE * TILE
         if radius.numel() > 0:
-            with _on(radius):
-                lattice_sum_kernel[(cdiv(radius.numel(), block),)](
+            with on_device(radius):
+                lattice_sum_kernel[(triton.cdiv(radius.numel(), block),)](
                     radius, total, slope, radius.numel(), *_blades(shape, radius.device), len(sides_of(shape)[0]),
                     block, CHUNK,
                     num_warps=4,
@@ -124,12 +121,3 @@ def _blades(shape: Shape, device: torch.device) -> tuple[Tensor, float]:
     """Blade normals (n, 2) float32 on the device, and the apothem."""
     normals, apothem = sides_of(shape)
     return normals.to(device, torch.float32), apothem
-
-
-def _on(tensor: Tensor) -> AbstractContextManager:
-    """triton launches on the current device, which need not be the tensor's."""
-    return torch.cuda.device(tensor.device) if tensor.device.type == "cuda" else nullcontext()
-
-
-def _interpreted() -> bool:
-    return not isinstance(forward_kernel, JITFunction)

@@ -7,19 +7,10 @@ are scalars. Pictures are (B, H, W, CHANNELS), radii (B, H, W), all float32 and 
 from __future__ import annotations
 
 from dofnerf.optics.shapes import RIM, STEEPNESS, STRETCH
-
-try:
-    import triton
-    import triton.language as tl
-    from triton import JITFunction, cdiv
-except ImportError:
-    raise ValueError(
-        "the gpu backend of scatter needs triton: pip install 'dofnerf[gpu]', or '.[gpu]' in a checkout"
-    ) from None
+from dofnerf.optics.triton_kernels import tl, triton
 
 __all__ = [
-    "CHUNK", "GROUP", "TILE", "WARPS", "JITFunction", "backward_kernel", "boxes_kernel", "cdiv", "forward_kernel",
-    "lattice_sum_kernel",
+    "CHUNK", "GROUP", "TILE", "WARPS", "backward_kernel", "boxes_kernel", "forward_kernel", "lattice_sum_kernel",
 ]  # fmt: skip
 
 TILE = 8  # pixels along a tile's side

@@ -1,5 +1,5 @@
 """The rasteriser: 3D Gaussians, camera and lens → light, disparity and alpha. Three backends: plain PyTorch
-(reference), numba (cpu), and gsplat on CUDA (gpu).
+(reference), numba (cpu), and triton on CUDA (gpu).
 
 `project`: each Gaussian becomes a 2D Gaussian on the screen, blurred by its own depth. A disc of radius
 r = aperture · |focus_disparity − 1/depth| has the variance r²/4 along each axis, so the covariance grows by that, and
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Literal
 
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
-from dofnerf.models.splat.gaussians import Drawn, Gaussians, Projected, Style, SubAperture, check_gaussians
+from dofnerf.models.splat.gaussians import Drawn, Gaussians, Group, Projected, Style, SubAperture, check_gaussians
 from dofnerf.models.splat.raster import reference
 from dofnerf.models.splat.raster.reference import from_colour
 
@@ -33,10 +34,13 @@ __all__ = [
     "Style",
     "SubAperture",
     "attribute",
+    "choose_backend",
     "draw",
     "from_colour",
+    "from_column",
     "project",
     "rasterise",
+    "rasterise_coarse",
     "rasterise_mean",
     "shifted",
 ]
@@ -93,6 +97,13 @@ def shifted(
     return projected._replace(table=projected.table + radius[:, None] * way)
 
 
+def from_column(projected: Projected, left: int) -> Projected:
+    """The same with the picture's columns counted from `left` on."""
+    if not left:
+        return projected
+    return projected._replace(table=projected.table - projected.table.new_tensor([left, *[0.0] * 9]))
+
+
 def rasterise(projected: Projected, width: int, height: int, backend: Backend = "auto") -> Drawn:
     """Blend projected Gaussians, near to far."""
     if width < 1 or height < 1:
@@ -114,12 +125,27 @@ def rasterise_mean(
 ) -> Drawn:
     """The mean of the views through `parts` of a lens; `projected[i]` is projected for the radius of `parts[i]`."""
     like = projected[0].table
-    if len(like) and width > 0 and height > 0 and (found := _backend(backend, like)).__name__.endswith(".cpu"):
+    if len(like) and width > 0 and height > 0 and (found := _backend(backend, like)) is not reference:
         lens = (torch.as_tensor(value, dtype=like.dtype).reshape(()) for value in (aperture, focus_disparity))
         return found.rasterise_mean(projected, parts, *lens, width, height)
     seen = (shifted(*view, aperture, focus_disparity) for view in zip(projected, parts, strict=True))
     views = [rasterise(one, width, height, backend) for one in seen]
     return Drawn(*(torch.stack(values).mean(0) for values in zip(*views, strict=True)))
+
+
+def rasterise_coarse(
+    groups: Sequence[Group],
+    lens: tuple[float, float],
+    limits: Sequence[float],
+    size: tuple[int, int],
+    background: Tensor,
+) -> Tensor:
+    """(H, W, 3): about the mean of the views of all members of `groups`, light over the `background` (3,); on the CPU,
+    without gradients. `lens` is aperture and focus disparity, `size` width and height. `limits` are the blur radii, one
+    or more, in pixels, from which on the size is halved once, twice, …; what is blurred less is seen once a group."""
+    return import_module("dofnerf.models.splat.raster.coarse_cpu").rasterise_coarse(
+        groups, lens, limits, size, background
+    )
 
 
 def attribute(projected: Projected, values: Tensor, backend: Backend = "auto") -> Tensor:
@@ -130,24 +156,27 @@ def attribute(projected: Projected, values: Tensor, backend: Backend = "auto") -
     if values.ndim != 3 or values.dtype != projected.table.dtype:
         found = f"{tuple(values.shape)} of {values.dtype}"
         raise ValueError(f"values must be (H, W, C) of {projected.table.dtype}, found {found}")
-    if len(projected.table) == 0:
-        return values.new_zeros(0, values.shape[-1])
+    if not (len(projected.table) and values.numel()):
+        return values.new_zeros(len(projected.table), values.shape[-1])
     return _backend(backend, projected.table).attribute(projected, values)
 
 
-def _backend(name: Backend, like: Tensor) -> ModuleType:
-    single = like.dtype == torch.float32
-    if name == "auto":
-        name = "cpu" if single and like.device.type == "cpu" else "reference"
-        if single and like.device.type == "cuda":
-            from dofnerf.models.splat.raster import gpu
+def choose_backend(like: Tensor) -> Backend:
+    """What "auto" means: numba on the CPU, triton on CUDA; plain PyTorch for other tensors and without triton."""
+    if like.dtype != torch.float32:
+        return "reference"
+    if like.device.type == "cuda":
+        return "gpu" if find_spec("triton") is not None else "reference"
+    return "cpu" if like.device.type == "cpu" else "reference"
 
-            name = "gpu" if gpu.available() else "reference"
+
+def _backend(name: Backend, like: Tensor) -> ModuleType:
+    if name == "auto":
+        name = choose_backend(like)
     if name == "reference":
         return reference
     if name not in ("cpu", "gpu"):
         raise ValueError(f"backend must be auto, reference, cpu or gpu, found {name!r}")
-    place = "cpu" if name == "cpu" else "cuda"
-    if not single or like.device.type != place:
-        raise ValueError(f"the {name} backend takes float32 on {place}, found {like.dtype} on {like.device}")
+    if name == "cpu" and (like.dtype != torch.float32 or like.device.type != "cpu"):
+        raise ValueError(f"the cpu backend takes float32 on cpu, found {like.dtype} on {like.device}")
     return import_module(f"dofnerf.models.splat.raster.{name}")

@@ -43,9 +43,10 @@ __all__ = ["attribute", "project", "rasterise", "rasterise_mean"]
 
 WIDE, HIGH = COUNT, 32
 AREA = WIDE * HIGH
+_WIDE_BITS, _HIGH_BITS = np.int32(WIDE.bit_length() - 1), np.int32(HIGH.bit_length() - 1)
 _CHANNELS = 5  # of a picture in tiles: transmittance, red, green, blue, disparity
 _BANDS = 6  # jobs per thread: the cost of tiles varies much
-_SLACK = 1e-3  # pixels: rounding must not cost a Gaussian a row, and each pixel is tested anyway
+_SLACK = np.float32(1e-3)  # pixels: rounding must not cost a Gaussian a row, and each pixel is tested anyway
 _AHEAD = 8  # entries between asking for a Gaussian and reading it
 _CHECK = 32  # entries between two checks whether all pixels of a tile are done
 _STILL = np.zeros(5, np.float32)  # no sub-aperture: see _Shift
@@ -82,11 +83,12 @@ def attribute(projected: Projected, values: Tensor) -> Tensor:
     """As `raster.attribute`."""
     height, width, channels = values.shape
     table, reach, depth = (tensor.detach().contiguous().numpy() for tensor in projected)
-    tiles = sort_into_tiles(near_to_far(depth, reach), table, reach, _STILL, width, height)
+    order = near_to_far(depth, reach)
+    tiles = sort_into_tiles(order, boxes(order, table, reach), _STILL, width, height)
     parts = np.empty((tiles.slots, channels), np.float32)
     pixels = np.zeros((len(tiles.lists) - 1, channels * AREA), np.float32)
     run_jobs(_to_tiles, -(-height // HIGH), (values.detach().contiguous().numpy(), pixels, 0))
-    walk = (*tiles.walk, _packed(table, reach), tiles.across, pixels, parts)
+    walk = (*tiles.walk, packed(table, reach), tiles.across, pixels, parts)
     run_jobs(_attribute_tiles, len(pixels), walk, per_thread=_BANDS)
     share = torch.zeros(len(table), channels)
     run_jobs(_sum_slots, len(tiles.order), (*tiles.filling, parts, share.numpy()))
@@ -123,22 +125,35 @@ def near_to_far(depth: np.ndarray, reach: np.ndarray) -> np.ndarray:
     return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 
-def sort_into_tiles(
-    order: np.ndarray, table: np.ndarray, reach: np.ndarray, shift: np.ndarray, width: int, height: int
-) -> Tiles:
-    """The lists of Gaussians of each tile, in the given order; `shift` as in `_centre`."""
+def boxes(order: np.ndarray, table: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """What sorting reads of each Gaussian (n, 10), in the given order: see `_find_boxes`."""
+    found = np.empty((len(order), 10), np.float32)
+    run_jobs(_find_boxes, len(order), (order, table, reach, found))
+    return found
+
+
+def sort_into_tiles(order: np.ndarray, found: np.ndarray, shift: np.ndarray, width: int, height: int) -> Tiles:
+    """The lists of Gaussians of each tile, in the given order, from their `boxes`; `shift` as in `_centre`."""
     starts = np.empty(len(order) + 1, np.int64)
-    run_jobs(_count_slots, len(order), (order, table, reach, shift, width, height, starts))
+    run_jobs(_count_slots, len(order), (found, shift, width, height, starts))
     slots = int(_add_up(starts))
-    filled, found = np.empty(len(order), np.int64), np.empty((slots, 2), np.int32)
-    run_jobs(_fill_slots, len(order), (order, table, reach, shift, width, height, starts, filled, found))
+    filled, places = np.empty(len(order), np.int64), np.empty((slots, 2), np.int32)
+    run_jobs(_fill_slots, len(order), (found, shift, width, height, starts, filled, places))
     across = -(-width // WIDE)
     lists = np.zeros(across * -(-height // HIGH) + 1, np.int64)
-    _count_entries(starts, filled, found, lists[1:])
+    _count_entries(starts, filled, places, lists[1:])
     np.cumsum(lists, out=lists)
     entries = np.empty((lists[-1], 4), np.int32)
-    _sort_entries(order, starts, filled, found, lists[:-1].copy(), entries)
+    _sort_entries(order, starts, filled, places, lists[:-1].copy(), entries)
     return Tiles(entries, lists, across, order, starts, filled, slots)
+
+
+def blend(tiles: Tiles, rows: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """A picture in tiles (tiles, 5 · AREA), of Gaussians as `packed`; `shift` as in `_centre`."""
+    count = len(tiles.lists) - 1
+    picture, used = _aligned(count, _CHANNELS * AREA), np.empty(count, np.int64)
+    run_jobs(_forward_tiles, count, (*tiles.walk, rows, shift, tiles.across, used, picture), per_thread=_BANDS)
+    return picture
 
 
 class _Rasterise(torch.autograd.Function):
@@ -154,17 +169,17 @@ class _Rasterise(torch.autograd.Function):
             np.array([float(aperture) * part.x, -float(aperture) * part.y, float(focus), part.x, -part.y], np.float32)
             for part in parts
         ]
+        found = [boxes(order, table, reach) for table, reach in zip(tables, reaches, strict=True)]
         lists: list[Any] = [None] * len(parts)
 
         def sort(number: int) -> None:
-            kind = places[number]
-            lists[number] = sort_into_tiles(order, tables[kind], reaches[kind], shifts[number], width, height)
+            lists[number] = sort_into_tiles(order, found[places[number]], shifts[number], width, height)
 
         run_each(sort, len(parts))
         count = len(lists[0].lists) - 1
         pictures = _aligned(len(parts), count, _CHANNELS * AREA)
         used = np.empty((len(parts), count), np.int64)
-        rows = [_packed(*kind) for kind in zip(tables, reaches, strict=True)]
+        rows = [packed(*kind) for kind in zip(tables, reaches, strict=True)]
         ctx.views = [
             ((*tiles.walk, rows[kind], shift, tiles.across, seen), picture, tiles, kind)
             for tiles, kind, shift, seen, picture in zip(lists, places, shifts, used, pictures, strict=True)
@@ -173,7 +188,8 @@ class _Rasterise(torch.autograd.Function):
             run_jobs(_forward_tiles, count, (*walk, picture), per_thread=_BANDS)
         out = torch.empty(height, width, 3), torch.empty(height, width), torch.empty(height, width)
         run_jobs(_from_tiles, -(-height // HIGH), (pictures, *(tensor.numpy() for tensor in out)))
-        ctx.tables, ctx.lens = tables, (float(aperture), float(focus))
+        ctx.tables, ctx.lens, ctx.size = tables, (float(aperture), float(focus)), (height, width)
+        ctx.set_materialize_grads(False)
         return out
 
     @staticmethod
@@ -181,28 +197,33 @@ class _Rasterise(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         given = _aligned(*ctx.views[0][1].shape)
         given[:] = 0
-        height, width = grads[1].shape
+        height, width = ctx.size
         for channel, grad in ((0, grads[2]), (1, grads[0]), (4, grads[1])):
-            values = (grad / len(ctx.views)).reshape(height, width, -1).contiguous().numpy()
-            run_jobs(_to_tiles, -(-height // HIGH), (values, given, channel))
-        sums = [torch.zeros(len(table), 11) for table in ctx.tables]
+            if grad is not None:
+                values = (grad / len(ctx.views)).reshape(height, width, -1).contiguous().numpy()
+                run_jobs(_to_tiles, -(-height // HIGH), (values, given, channel))
+        deep = None if grads[1] is None else 1
+        order = ctx.views[0][2].order
+        sums = [_aligned(len(order), 16) for _ in ctx.tables]
+        for one in sums:
+            one[:] = 0
         for walk, picture, tiles, kind in ctx.views:
-            parts = np.empty((tiles.slots, 10), np.float32)
-            run_jobs(_backward_tiles, len(given), (*walk, picture, given, parts), per_thread=_BANDS)
-            gathered = (*tiles.filling, parts, ctx.tables[kind], walk[3], sums[kind].numpy())
-            run_jobs(_gather, len(tiles.order), gathered)
+            parts = _aligned(tiles.slots, 16)
+            run_jobs(_backward_tiles, len(given), (*walk, picture, given, deep, parts), per_thread=_BANDS)
+            run_jobs(_gather, len(order), (tiles.starts, tiles.filled, parts, walk[3], sums[kind]))
         aperture, focus = ctx.lens
         g_aperture, g_focus, g_tables = 0.0, 0.0, []
         for table, found in zip(ctx.tables, sums, strict=True):
-            along = found[:, 10]  # gradient of the distance by which a Gaussian moves for the outermost sub-aperture
-            g_aperture += float(along @ (focus - torch.from_numpy(table[:, 9])))
-            g_focus += aperture * float(along.sum(dtype=torch.float64))
-            found[:, 9] -= aperture * along
-            g_tables += [found[:, :10], None, None]
+            grad, along = torch.zeros(table.shape), np.empty(len(order), np.float32)
+            run_jobs(_table_gradient, len(order), (order, table, found, np.float32(aperture), grad.numpy(), along))
+            whole = float(along.sum(dtype=np.float64))
+            g_aperture += focus * whole - float(along @ table[order, 9])
+            g_focus += aperture * whole
+            g_tables += [grad, None, None]
         return None, torch.tensor(g_aperture), torch.tensor(g_focus), *g_tables
 
 
-def _packed(table: np.ndarray, reach: np.ndarray) -> np.ndarray:
+def packed(table: np.ndarray, reach: np.ndarray) -> np.ndarray:
     """What blending reads of each Gaussian, (N, 16), in one cache line: column, row, the factors of dx², dx dy and dy²
     in the exponent, opacity, red, green, blue, disparity, and the least exponent."""
     rows = _aligned(len(table), 16)
@@ -235,33 +256,58 @@ def _centre(table, shift, i):
 
 
 @compiled
-def _box(table, reach, i):
-    """Half the width and height of the bounding box of Gaussian i, and the determinant of its conic."""
-    a, b, c = float(table[i, 2]), float(table[i, 3]), float(table[i, 4])
-    det = a * c - b * b
-    scale = reach[i] / det
-    return math.sqrt(scale * c), math.sqrt(scale * a), det
+def _find_boxes(first, last, order, table, reach, found):
+    """Fill found[first:last] (n, 10) with the boxes of the Gaussians order[first:last]: centre and disparity; half the
+    width and height of the bounding box, negative if it is not drawn; and of the ellipse a x² + 2 b x y + c y² the
+    slopes b/a and b/c of its middles and the ratios √det/a and √det/c of its chords (see `_span`)."""
+    for n in range(first, last):
+        i = order[n]
+        a, b, c = float(table[i, 2]), float(table[i, 3]), float(table[i, 4])
+        det = a * c - b * b
+        found[n, 0], found[n, 1], found[n, 2] = table[i, 0], table[i, 1], table[i, 9]
+        found[n, 3] = found[n, 4] = -_ONE
+        if reach[i] > 0:
+            root, over_a, over_c = math.sqrt(det), 1 / a, 1 / c
+            scale = math.sqrt(float(reach[i])) / root
+            found[n, 3], found[n, 4] = scale * math.sqrt(c), scale * math.sqrt(a)
+            found[n, 5], found[n, 6] = b * over_a, b * over_c
+            found[n, 7], found[n, 8] = root * over_a, root * over_c
+
+
+@compiled
+def _seen_at(boxes, shift, n):
+    """Where the n-th Gaussian is seen, as `_centre`."""
+    away = shift[2] - boxes[n, 2]
+    return boxes[n, 0] + shift[0] * away, boxes[n, 1] + shift[1] * away
 
 
 @compiled
 def _tile_range(middle, half, pixels, step):
-    """First tile, and the one after the last, with pixel centres within `half` of `middle`."""
-    first = math.ceil(max(middle - half - 0.5 - _SLACK, 0.0))
-    last = math.floor(min(middle + half - 0.5 + _SLACK, pixels - 1.0))
-    return (first // step, last // step + 1) if first <= last else (0, 0)
+    """First tile of 2^`step` pixels, and the one after the last, with pixel centres within `half` of `middle`."""
+    low, high = middle - half - _HALF - _SLACK, middle + half - _HALF + _SLACK
+    first, last = _ceiling(max(low, _ZERO)), np.int32(min(high, pixels - _ONE))
+    if not (high >= _ZERO and first <= last):
+        return np.int32(0), np.int32(0)
+    return first >> step, (last >> step) + np.int32(1)
 
 
 @compiled
-def _count_slots(first, last, order, table, reach, shift, width, height, counts):  # noqa: PLR0913, PLR0917
-    """Upper bound on the slots of the Gaussians order[first:last]: the tiles of their bounding boxes → counts (N,)."""
+def _ceiling(value):
+    """Of a number that is not negative."""
+    whole = np.int32(value)
+    return whole + np.int32(np.float32(whole) < value)
+
+
+@compiled
+def _count_slots(first, last, boxes, shift, width, height, counts):
+    """Upper bound on the slots of the Gaussians [first, last): the tiles of their bounding boxes → counts (n,)."""
+    wide, high = np.float32(width), np.float32(height)
     for n in range(first, last):
-        i = order[n]
         counts[n] = 0
-        if reach[i] > 0:
-            x, y = _centre(table, shift, i)
-            half_width, half_height, _ = _box(table, reach, i)
-            left, right = _tile_range(float(x), half_width, width, WIDE)
-            top, bottom = _tile_range(float(y), half_height, height, HIGH)
+        if boxes[n, 3] > _ZERO:
+            x, y = _seen_at(boxes, shift, n)
+            left, right = _tile_range(x, boxes[n, 3], wide, _WIDE_BITS)
+            top, bottom = _tile_range(y, boxes[n, 4], high, _HIGH_BITS)
             counts[n] = (right - left) * (bottom - top)
 
 
@@ -278,59 +324,55 @@ def _add_up(counts):
 
 
 @compiled
-def _span(low, high, along, skew, ends, det, furthest):
+def _span(low, high, slope, ratio, half, furthest):
     """Extent of an ellipse in u, from its centre, where v lies between `low` and `high`: (least u, greatest u).
 
-    along·u² + 2·skew·u·v + …·v² ≤ ends. The greatest u is a concave function of v, so it is at the v of the furthest
-    point, clamped to the range.
+    A chord at v has its middle at −slope·v and half its length is ratio·√(half² − v²), with `half` the greatest v. The
+    greatest u is a concave function of v, so it is at the v of the `furthest` point, clamped to the range.
     """
     v = min(max(furthest, low), high)
-    greatest = (-skew * v + math.sqrt(max(along * ends - det * v * v, 0.0))) / along
+    greatest = ratio * np.sqrt(max(half * half - v * v, _ZERO)) - slope * v
     v = min(max(-furthest, low), high)
-    least = (-skew * v - math.sqrt(max(along * ends - det * v * v, 0.0))) / along
+    least = -ratio * np.sqrt(max(half * half - v * v, _ZERO)) - slope * v
     return least, greatest
 
 
 @compiled
-def _fill_slots(first, last, order, table, reach, shift, width, height, starts, filled, found):  # noqa: PLR0913, PLR0917
-    """Find the entries of the Gaussians order[first:last].
+def _fill_slots(first, last, boxes, shift, width, height, starts, filled, found):  # noqa: PLR0913, PLR0917
+    """Find the entries of the Gaussians [first, last).
 
-    Gaussian order[n] has the slots from starts[n] on and fills filled[n] of them; `found` (slots, 2) int32 is the tile,
-    and first row · 256 + row after the last.
+    The n-th has the slots from starts[n] on and fills filled[n] of them; `found` (slots, 2) int32 is the tile, and
+    first row · 256 + row after the last.
     """
     across = (width + WIDE - 1) // WIDE
+    wide, high = np.float32(width), np.float32(height)
     for n in range(first, last):
-        i = order[n]
         filled[n] = 0
         if starts[n + 1] == starts[n]:
             continue
-        column, row = _centre(table, shift, i)
-        x, y = float(column), float(row)
-        a, b, c, ends = float(table[i, 2]), float(table[i, 3]), float(table[i, 4]), float(reach[i])
-        half_width, half_height, det = _box(table, reach, i)
-        begin, end = _tile_range(y, half_height, height, HIGH)
-        one_column = False
-        rightmost, lowest = (
-            -b * half_width / c,
-            -b * half_height / a,
-        )  # row of the rightmost, column of the lowest point
+        x, y = _seen_at(boxes, shift, n)
+        half_width, half_height = boxes[n, 3], boxes[n, 4]
+        begin, end = _tile_range(y, half_height, high, _HIGH_BITS)
+        # row of the rightmost, column of the lowest point
+        rightmost, lowest = -boxes[n, 6] * half_width, -boxes[n, 5] * half_height
         slot = starts[n]
         for tile_row in range(begin, end):
-            up, down = tile_row * HIGH + 0.5 - y, (tile_row + 1) * HIGH - 0.5 - y
-            if end - begin == 1:
-                least, greatest = -half_width, half_width
-            else:
-                least, greatest = _span(max(up, -half_height), min(down, half_height), a, b, ends, det, rightmost)
-            left, right = _tile_range(x + (least + greatest) / 2, (greatest - least) / 2, width, WIDE)
+            up = np.float32(tile_row * HIGH) + _HALF - y
+            least, greatest = -half_width, half_width
+            if end - begin > 1:
+                down = up + np.float32(HIGH - 1)
+                upper, lower = max(up, -half_height), min(down, half_height)
+                least, greatest = _span(upper, lower, boxes[n, 5], boxes[n, 7], half_height, rightmost)
+            left, right = _tile_range(x + (least + greatest) * _HALF, (greatest - least) * _HALF, wide, _WIDE_BITS)
             one_column = right - left == 1
             for column in range(left, right):
-                if one_column:
-                    least, greatest = -half_height, half_height
-                else:
-                    near, far = column * WIDE + 0.5 - x, (column + 1) * WIDE - 0.5 - x
-                    least, greatest = _span(max(near, -half_width), min(far, half_width), c, b, ends, det, lowest)
-                top = math.ceil(max(least - up - _SLACK, 0.0))
-                bottom = math.floor(min(greatest - up + _SLACK, HIGH - 1.0)) + 1
+                least, greatest = -half_height, half_height
+                if not one_column:
+                    near = np.float32(column * WIDE) + _HALF - x
+                    nearest, farthest = max(near, -half_width), min(near + np.float32(WIDE - 1), half_width)
+                    least, greatest = _span(nearest, farthest, boxes[n, 6], boxes[n, 8], half_width, lowest)
+                top = _ceiling(max(least - up - _SLACK, _ZERO))
+                bottom = np.int32(min(greatest - up + _SLACK, np.float32(HIGH - 1)) + _ONE)
                 if top < bottom:
                     found[slot, 0] = tile_row * across + column
                     found[slot, 1] = top * 256 + bottom
@@ -374,29 +416,43 @@ def _sum_slots(first, last, order, starts, filled, parts, sums):
 
 
 @compiled
-def _gather(first, last, order, starts, filled, parts, table, shift, grads):  # noqa: PLR0913, PLR0917
-    """Sum the parts (slots, 10) of `_backward_tiles` of each of the Gaussians order[first:last], and add the gradient
-    of its row of the table, and that along the direction of the sub-aperture's centre, to grads (N, 11)."""
-    s = np.empty(10, np.float32)
+def _gather(first, last, starts, filled, parts, shift, sums):
+    """Add the parts (slots, 16) of `_backward_tiles` of the Gaussians [first, last) to sums (n, 16), those of one view.
+    From 10 on, Σ k dx and Σ k dy times the column of the sub-aperture's centre, and times its row."""
+    s = np.empty(8, np.float32)
     for n in range(first, last):
         if filled[n] == 0:
             continue
-        i = order[n]
-        s[:] = _ZERO
+        own = sums[n]
+        eight, k_yy, near = spread(_ZERO), _ZERO, _ZERO
         for slot in range(starts[n], starts[n] + filled[n]):
-            for c in range(10):
-                s[c] += parts[slot, c]
+            eight = eight + load(parts[slot], 0)
+            k_yy += parts[slot, 8]
+            near += parts[slot, 9]
+        store(own, 0, load(own, 0) + eight)
+        store(s, 0, eight)
+        k_x, k_y = s[1], s[2]
+        own[8] += k_yy
+        own[9] += near
+        own[10] += shift[3] * k_x
+        own[11] += shift[3] * k_y
+        own[12] += shift[4] * k_x
+        own[13] += shift[4] * k_y
+
+
+@compiled
+def _table_gradient(first, last, order, table, sums, aperture, grads, along):
+    """From the sums of all views the gradients of the rows order[first:last] of the table, (N, 10), and that of the
+    distance by which each of these Gaussians moves for the outermost sub-aperture, `along` (n,)."""
+    for n in range(first, last):
+        i, s = order[n], sums[n]
         a, b, c = table[i, 2], table[i, 3], table[i, 4]
-        gx, gy = a * s[1] + b * s[2], c * s[2] + b * s[1]
-        grads[i, 0] += gx
-        grads[i, 1] += gy
-        grads[i, 2] -= _HALF * s[3]
-        grads[i, 3] -= s[8]
-        grads[i, 4] -= _HALF * s[9]
-        grads[i, 5] += s[0] / table[i, 5]
-        for k in range(4):
-            grads[i, 6 + k] += s[4 + k]
-        grads[i, 10] += shift[3] * gx + shift[4] * gy
+        along[n] = a * s[10] + b * s[11] + b * s[12] + c * s[13]
+        grads[i, 0], grads[i, 1] = a * s[1] + b * s[2], c * s[2] + b * s[1]
+        grads[i, 2], grads[i, 3], grads[i, 4] = -_HALF * s[3], -s[7], -_HALF * s[8]
+        grads[i, 5] = s[0] / table[i, 5] if s[0] != _ZERO else _ZERO
+        grads[i, 6], grads[i, 7], grads[i, 8] = s[4], s[5], s[6]
+        grads[i, 9] = s[9] - aperture * along[n]
 
 
 @compiled
@@ -504,12 +560,14 @@ def _forward_tiles(first, last, starts, entries, rows, shift, across, used, pict
 
 @compiled
 def _backward_tiles(  # noqa: PLR0913, PLR0917
-    first, last, starts, entries, rows, shift, across, used, picture, given, parts
+    first, last, starts, entries, rows, shift, across, used, picture, given, deep, parts
 ):
-    """Sums over the pixels of each entry, from tiles [first, last) → `parts` (slots, 10): with k the gradient of the
-    exponent, Σ k (1, dx, dy, dx²), Σ weight · the gradients of red, green, blue and disparity, Σ k (dx dy, dy²).
+    """Sums over the pixels of each entry, from tiles [first, last) → `parts` (slots, 16): with k the gradient of the
+    exponent, Σ k (1, dx, dy, dx²), Σ weight · the gradients of red, green and blue, Σ k (dx dy, dy²), and Σ weight ·
+    the gradient of disparity.
 
-    `given` (tiles, 5 · AREA) are the gradients of alpha, red, green, blue and disparity.
+    `given` (tiles, 5 · AREA) are the gradients of alpha, red, green, blue and disparity; the last is 0 and left out,
+    as another version of the kernel, if `deep` is None.
     """
     columns = _columns()
     state = np.empty(2 * AREA, np.float32)  # transmittance, rest
@@ -518,7 +576,7 @@ def _backward_tiles(  # noqa: PLR0913, PLR0917
         b, g_of = picture[tile], given[tile]
         for i in range(0, AREA, WIDE):
             whole = (spread(_ONE) - load(b, i)) * load(g_of, i)
-            for c in range(1, _CHANNELS):
+            for c in range(1, _CHANNELS if deep is not None else _CHANNELS - 1):
                 whole = whole + load(b, c * AREA + i) * load(g_of, c * AREA + i)
             store(state, i, spread(_ONE))
             store(state, i + AREA, whole)
@@ -543,19 +601,23 @@ def _backward_tiles(  # noqa: PLR0913, PLR0917
                 w = a * t
                 store(state, i, t - w)
                 gr, gg, gb = load(g_of, i + AREA), load(g_of, i + 2 * AREA), load(g_of, i + 3 * AREA)
-                gd = load(g_of, i + 4 * AREA)
-                v = w * (gr * red + gg * green + gb * blue + gd * near + load(g_of, i))
+                seen = gr * red + gg * green + gb * blue + load(g_of, i)
+                if deep is not None:
+                    gd = load(g_of, i + 4 * AREA)
+                    seen = seen + gd * near
+                    s_near = s_near + w * gd
+                v = w * seen
                 rest = rest - v
                 store(state, i + AREA, rest)
                 # a / (1 − a) times what lies behind; a Gaussian at its largest alpha has no gradient
                 k = keep(raw <= _OPAQUEST, v - rest * a / (spread(_ONE) - a))
                 ky = k * dy
                 k0, k1, k2 = k0 + k, k1 + ky, k2 + ky * dy
-                s_red, s_green, s_blue, s_near = s_red + w * gr, s_green + w * gg, s_blue + w * gb, s_near + w * gd
+                s_red, s_green, s_blue = s_red + w * gr, s_green + w * gg, s_blue + w * gb
             kx = k0 * dx
-            store(parts[slot], 0, totals(k0, s_red, kx, s_green, k1, s_blue, kx * dx, s_near))
-            parts[slot, 8] = total(k1 * dx)
-            parts[slot, 9] = total(k2)
+            store(parts[slot], 0, totals(k0, s_red, kx, s_green, k1, s_blue, kx * dx, k1 * dx))
+            parts[slot, 8] = total(k2)
+            parts[slot, 9] = total(s_near) if deep is not None else _ZERO
         for e in range(starts[tile] + used[tile], starts[tile + 1]):
             for c in range(10):
                 parts[entries[e, 1], c] = _ZERO

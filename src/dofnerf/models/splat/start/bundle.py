@@ -3,9 +3,12 @@
 Poses that somebody brings may be off by a pixel, and a plane sweep and all that follows would inherit it. Gauss-Newton
 on the reprojection errors with Cauchy weights; points are eliminated (Schur complement). Each camera is held to the
 given one by `_OFF` pixels: what features say little about, such as a shift with a rotation against it, stays as given.
+A focal length may change as well: that of a lens changes with its focus ("breathing"), and files often give one for
+all photos. The mean of all stays as given: photos hardly tell it from the depth of the scene.
 
 **Held back.** One track in five has no part in it. Cameras move only if the held-back tracks, each triangulated anew,
-then fit clearly better: on cameras that are right already the adjustment would only add noise.
+then fit clearly better, and focal lengths change only if that makes them fit better still: on cameras that are right
+already the adjustment would only add noise.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dofnerf.camera import Camera, motion, moved
+from dofnerf.camera import Camera, motion, moved, zoomed
 
 _OFF = 0.35  # pixels of the photo by which a given camera may be off, a standard deviation
 _SOFT = 0.35  # pixels of the photo: a feature so far off counts half
@@ -25,6 +28,18 @@ _STRAYS = 0.01  # of the cameras' spread: the most by which a place may be off, 
 _ROUNDS, _TRIANGULATION = 8, 5
 _EVERY, _FEWEST = 5, 20  # tracks for one that is held back; held-back tracks without which cameras stay
 _WORTH = 0.8  # of the error of held-back tracks: the most that may be left
+_ZOOMS = 0.01  # share by which focal lengths may be off, a standard deviation
+_CHANCE = 3.0  # standard errors by which held-back tracks must fit better with other focal lengths
+
+
+class Free(NamedTuple):
+    """What of the cameras may change."""
+
+    poses: bool
+    focal: bool
+
+
+NOTHING, POSES = Free(False, False), Free(True, False)
 
 
 class Tracks(NamedTuple):
@@ -36,7 +51,9 @@ class Tracks(NamedTuple):
     pixels: np.ndarray
 
 
-def adjusted(cameras: Sequence[Camera], tracks: Tracks, enlarged: float) -> tuple[list[Camera], np.ndarray, str]:
+def adjusted(
+    cameras: Sequence[Camera], tracks: Tracks, enlarged: float, free: Free = POSES
+) -> tuple[list[Camera], np.ndarray, str]:
     """The cameras and points after adjustment, and a sentence about it; as they were, and no words, if it does not pay.
 
     `cameras` and features are those of photos that were `enlarged` by a factor, in which errors are measured.
@@ -46,13 +63,24 @@ def adjusted(cameras: Sequence[Camera], tracks: Tracks, enlarged: float) -> tupl
     judges = Tracks(tracks.points, *(part[held] for part in tracks[1:]))
     if len(np.unique(judges.point)) < _FEWEST or len(given) < 3:
         return given, tracks.points, ""
-    found, _ = _adjust(given, some, enlarged)
-    before, after = (_median_error(one, judges, enlarged) for one in (given, found))
-    if not after < _WORTH * before:
+
+    def errors(free: Free) -> np.ndarray:
+        found = _adjust(given, some, enlarged, free)[0] if any(free) else given
+        return _held_back_errors(found, judges, enlarged)
+
+    as_given, posed = errors(NOTHING), errors(Free(free.poses, False))
+    taken, after = (POSES, posed) if np.median(posed) < _WORTH * np.median(as_given) else (NOTHING, as_given)
+    if free.focal:
+        zoomed_too = errors(more := Free(taken.poses, True))
+        if _is_clearly_less(zoomed_too, posed, judges.point):
+            taken, after = more, zoomed_too
+    if not any(taken):
         return given, tracks.points, ""
-    found, points = _adjust(given, tracks, enlarged)
-    off = f"off by {before / enlarged:.2f} px before, {after / enlarged:.2f} px now"
-    return found, points, f"cameras moved to fit {len(points)} points: {off}"
+    found, points = _adjust(given, tracks, enlarged, taken)
+    what = {(True, False): "cameras moved", (True, True): "cameras and focal lengths moved"}
+    was, now = (float(np.median(error)) / enlarged for error in (as_given, after))
+    off = f"off by {was:.2f} px before, {now:.2f} px now"
+    return found, points, f"{what.get(taken, 'focal lengths changed')} to fit {len(points)} points: {off}"
 
 
 def reprojection_errors(cameras: Sequence[Camera], tracks: Tracks) -> np.ndarray:
@@ -64,8 +92,8 @@ def reprojection_errors(cameras: Sequence[Camera], tracks: Tracks) -> np.ndarray
 
 
 class _Linear(NamedTuple):
-    """Of N features: `off` (N, 2), and the slopes of what is projected by the camera's motion (N, 2, 6), in its axes
-    (right, down, forward), and by the point's (N, 2, 3), in world axes."""
+    """Of N features: `off` (N, 2), and the slopes of what is projected by the camera's motion (N, 2, 7), in its axes
+    (right, down, forward), last by the logarithm of its focal length, and by the point's (N, 2, 3), in world axes."""
 
     off: np.ndarray
     by_camera: np.ndarray
@@ -80,25 +108,26 @@ def _linear(cameras: Sequence[Camera], tracks: Tracks) -> _Linear:
     deep = np.where(np.abs(local[:, 2]) < 1e-9, 1e-9, local[:, 2])
     x, y, d, none = local[:, 0] / deep, local[:, 1] / deep, 1 / deep, np.zeros_like(deep)
     off = tracks.pixels - np.stack([fx * x + cx, fy * y + cy], axis=1)
-    across = fx[:, None] * np.stack([x * y, -1 - x * x, y, -d, none, x * d], axis=1)
-    down = fy[:, None] * np.stack([1 + y * y, -x * y, -x, none, -d, y * d], axis=1)
+    across = fx[:, None] * np.stack([x * y, -1 - x * x, y, -d, none, x * d, x], axis=1)
+    down = fy[:, None] * np.stack([1 + y * y, -x * y, -x, none, -d, y * d, y], axis=1)
     by_local = np.stack([fx * np.stack([d, none, -x * d]), fy * np.stack([none, d, -y * d])], axis=0)
     return _Linear(off, np.stack([across, down], axis=1), np.einsum("ijn,nkj->nik", by_local, axes))
 
 
-def _adjust(given: list[Camera], tracks: Tracks, enlarged: float) -> tuple[list[Camera], np.ndarray]:
+def _adjust(given: list[Camera], tracks: Tracks, enlarged: float, free: Free) -> tuple[list[Camera], np.ndarray]:
     cameras, (n, m) = given, (len(given), len(tracks.points))
     photo, point = tracks.photo, tracks.point
     angle = enlarged * _OFF / float(np.mean([camera.fx for camera in given]))
     places = np.stack([camera.position for camera in given])
     spread = float(np.sqrt(((places - places.mean(0)) ** 2).sum(1).mean()))
     place = max(min(angle * float(np.quantile(_depths(given, tracks), _NEAR)), _STRAYS * spread), 1e-9 * spread)
-    hold = (enlarged * _SOFT) ** 2 / np.repeat([angle**2, place**2], 3)
+    loose = np.where(np.repeat(free, (6, 1)), 1.0, 1e-12)
+    hold = (enlarged * _SOFT) ** 2 / (loose * np.array([*[angle**2] * 3, *[place**2] * 3, _ZOOMS**2]))
     for _ in range(_ROUNDS):
         off, by_camera, by_point = _linear(cameras, tracks)
         weight = 1 / (1 + (off**2).sum(1) / (enlarged * _SOFT) ** 2)
-        of_cameras, of_points = np.zeros((n, 6, 6)), np.zeros((m, 3, 3))
-        right_cameras, right_points = np.zeros((n, 6)), np.zeros((m, 3))
+        of_cameras, of_points = np.zeros((n, 7, 7)), np.zeros((m, 3, 3))
+        right_cameras, right_points = np.zeros((n, 7)), np.zeros((m, 3))
         np.add.at(of_cameras, photo, np.einsum("n,nia,nib->nab", weight, by_camera, by_camera))
         np.add.at(of_points, point, np.einsum("n,nia,nib->nab", weight, by_point, by_point))
         np.add.at(right_cameras, photo, np.einsum("n,nia,ni->na", weight, by_camera, off))
@@ -106,21 +135,35 @@ def _adjust(given: list[Camera], tracks: Tracks, enlarged: float) -> tuple[list[
         axes = [camera.camera_to_world[:, :3] * [1, -1, -1] for camera in cameras]
         for k, camera in enumerate(cameras):
             turn, shift = motion(given[k], camera)
-            right_cameras[k] -= hold * np.concatenate([axes[k].T @ turn, axes[k].T @ shift])
+            zoom = np.log(camera.fx / given[k].fx)
+            right_cameras[k] -= hold * np.concatenate([axes[k].T @ turn, axes[k].T @ shift, [zoom]])
             of_cameras[k] += np.diag(hold)
         inverse = np.linalg.inv(_damped(of_points))
         both = _blocks(np.einsum("n,nia,nib->nab", weight, by_camera, by_point), photo, point, (n, m))
         halfway = both @ _blocks(inverse, np.arange(m), np.arange(m), (m, m))
         whole = _blocks(of_cameras, np.arange(n), np.arange(n), (n, n)) - halfway @ both.T
-        steps = np.linalg.solve(whole.toarray(), right_cameras.ravel() - halfway @ right_points.ravel()).reshape(n, 6)
+        steps = np.linalg.solve(whole.toarray(), right_cameras.ravel() - halfway @ right_points.ravel()).reshape(n, 7)
+        steps[:, 6] -= steps[:, 6].mean()
         left = right_points - (both.T @ steps.ravel()).reshape(m, 3)
         tracks = tracks._replace(points=tracks.points + np.einsum("mab,mb->ma", inverse, left))
-        cameras = [moved(c, a @ step[:3], a @ step[3:]) for c, a, step in zip(cameras, axes, steps, strict=True)]
+        if free.poses:
+            cameras = [moved(c, a @ step[:3], a @ step[3:6]) for c, a, step in zip(cameras, axes, steps, strict=True)]
+        if free.focal:
+            cameras = [zoomed(camera, float(np.exp(step[6]))) for camera, step in zip(cameras, steps, strict=True)]
     return cameras, tracks.points
 
 
-def _median_error(cameras: list[Camera], tracks: Tracks, enlarged: float) -> float:
-    """The median error of features in pixels, after their points were triangulated anew."""
+def _is_clearly_less(errors: np.ndarray, others: np.ndarray, point: np.ndarray) -> bool:
+    """Whether errors of features (N,) are less than others, by more than chance: robust means over their points."""
+    unit = float(np.median(others)) + 1e-12
+    gain = np.log1p((others / unit) ** 2) - np.log1p((errors / unit) ** 2)
+    count = np.bincount(point)
+    of_points = (np.bincount(point, gain) / np.maximum(count, 1))[count > 0]
+    return float(of_points.mean()) > _CHANCE * float(of_points.std()) / np.sqrt(len(of_points))
+
+
+def _held_back_errors(cameras: list[Camera], tracks: Tracks, enlarged: float) -> np.ndarray:
+    """The errors of features (N,) in pixels, after their points were triangulated anew."""
     for _ in range(_TRIANGULATION):
         off, _, by_point = _linear(cameras, tracks)
         weight = 1 / (1 + (off**2).sum(1) / (enlarged * _SOFT) ** 2)
@@ -129,7 +172,7 @@ def _median_error(cameras: list[Camera], tracks: Tracks, enlarged: float) -> flo
         np.add.at(right, tracks.point, np.einsum("n,nia,ni->na", weight, by_point, off))
         steps = np.einsum("mab,mb->ma", np.linalg.inv(_damped(normal)), right)
         tracks = tracks._replace(points=tracks.points + steps)
-    return float(np.median(np.linalg.norm(_linear(cameras, tracks).off, axis=1)))
+    return np.linalg.norm(_linear(cameras, tracks).off, axis=1)
 
 
 def _depths(cameras: Sequence[Camera], tracks: Tracks) -> np.ndarray:

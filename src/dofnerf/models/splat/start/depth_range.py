@@ -1,4 +1,4 @@
-"""The depth range of a scene whose files give none: measured from its training photos.
+"""The depth range of a scene whose files give none, or one that is too narrow: measured from its training photos.
 
 Triangulated points cover what is in focus in two photos or more. A plane sweep over all disparities, from infinity to
 the nearest depth at which two neighbouring photos still overlap, covers the rest. Where the optical axes meet says
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dofnerf.models.splat.start.bundle import NOTHING, Free
 from dofnerf.models.splat.start.fusion import agreement
 from dofnerf.models.splat.start.sweep import sparse_anchors, sweep
 from dofnerf.models.splat.start.triangulation import triangulated
@@ -24,13 +25,14 @@ _VOTES = 3  # neighbours that agree on a pixel's disparity
 _TAIL = 0.003  # share of the disparities at either end that are taken for outliers
 _MARGIN = 0.05  # of the range of disparities, added at either end
 _FEWEST = 50  # points or pixels
+_OUTSIDE = 0.1  # of a given range of disparities: what is seen farther beyond either end widens it
 
 
-def measured_range(scene: Scene, adjust: bool = False) -> tuple[Scene, str]:
+def measured_range(scene: Scene, adjust: Free = NOTHING) -> tuple[Scene, str]:
     """`scene` with `near` and `far` as its training photos show them, and a sentence on where they come from.
 
-    Where points were triangulated for it, the scene carries these as well, and with `adjust` cameras that are off were
-    moved. Without parallax nothing is changed.
+    Where points were triangulated for it, the scene carries these as well, and cameras that are off were moved in what
+    `adjust` leaves free. Without parallax nothing is changed.
     """
     nearest = nearest_overlap(scene)
     if nearest is None:
@@ -46,21 +48,50 @@ def measured_range(scene: Scene, adjust: bool = False) -> tuple[Scene, str]:
             sources.append(f"{len(known.points or ())} triangulated points")
     except (ValueError, OSError):
         known, moved = wide, ""
-    views = prepare(wide, planes=_PLANES, pixels=_PIXELS)
-    disparity = sweep(views, sparse_anchors(known, views) if sources else np.zeros_like(views.grey))
-    sure = disparity[(agreement(views, disparity) >= _VOTES) & (disparity > 0)]
+    sure = _swept(wide, known if sources else None)
     if len(sure) >= _FEWEST:
         evidence.append(sure)
         sources.append("a plane sweep over all depths")
     if not evidence:
         return scene, "neither points nor a plane sweep show a depth range: it stays a guess"
-    low = min(float(np.quantile(part, _TAIL)) for part in evidence)
-    high = max(float(np.quantile(part, 1 - _TAIL)) for part in evidence)
-    margin = _MARGIN * (high - low)
-    near, far = 1 / (high + margin), 1 / max(low - margin, 1 / (FARTHEST * nearest))
+    near, far = _ends(evidence, FARTHEST * nearest)
     found = replace(known if sources and known is not wide else scene, near=near, far=far, range_from="points")
     words = f"depth range {near:.4g} to {far:.4g} from {' and '.join(sources)}"
     return found, f"{words}; {moved}" if moved else words
+
+
+def widened_range(scene: Scene) -> tuple[Scene, str]:
+    """`scene` with a range that holds what its training photos show, if that lies far outside of the range given, and a
+    sentence about that. Files often have the range of sparse points, which what no photo has in focus lacks."""
+    nearest = nearest_overlap(scene)
+    if nearest is None:
+        return scene, ""
+    wide = replace(scene, near=min(nearest, scene.near), far=max(FARTHEST * nearest, scene.far))
+    sure = _swept(wide, scene if scene.points is not None else None)
+    if len(sure) < _FEWEST:
+        return scene, ""
+    near, far = _ends([sure], wide.far)
+    beyond = _OUTSIDE * (1 / scene.near - 1 / scene.far)
+    near = near if 1 / near > 1 / scene.near + beyond else scene.near
+    far = far if 1 / far < 1 / scene.far - beyond else scene.far
+    if (near, far) == (scene.near, scene.far):
+        return scene, ""
+    return replace(scene, near=near, far=far), f"widened to {near:.4g} to {far:.4g}: a plane sweep sees that far"
+
+
+def _swept(scene: Scene, known: Scene | None) -> np.ndarray:
+    """Disparities (N,) on which photos agree, by a coarse sweep of the scene's range, anchored at points known."""
+    views = prepare(scene, planes=_PLANES, pixels=_PIXELS)
+    disparity = sweep(views, np.zeros_like(views.grey) if known is None else sparse_anchors(known, views))
+    return disparity[(agreement(views, disparity) >= _VOTES) & (disparity > 0)]
+
+
+def _ends(evidence: list[np.ndarray], farthest: float) -> tuple[float, float]:
+    """The depths between which disparities lie, outliers apart, with a margin."""
+    low = min(float(np.quantile(part, _TAIL)) for part in evidence)
+    high = max(float(np.quantile(part, 1 - _TAIL)) for part in evidence)
+    margin = _MARGIN * (high - low)
+    return 1 / (high + margin), 1 / max(low - margin, 1 / farthest)
 
 
 def nearest_overlap(scene: Scene) -> float | None:

@@ -22,7 +22,7 @@ import torch
 from dofnerf import process
 from dofnerf.files import write_image, write_json
 from dofnerf.files.extras import check_installed
-from dofnerf.models.splat.start.bundle import Tracks, adjusted, reprojection_errors
+from dofnerf.models.splat.start.bundle import NOTHING, Free, Tracks, adjusted, reprojection_errors
 from dofnerf.models.splat.start.views import choose_neighbours
 from dofnerf.scenes.scene import Points, Scene
 from dofnerf.scenes.source import eroded, resize
@@ -48,10 +48,11 @@ class Effort:
     seconds: int = 240
 
 
-def triangulated(scene: Scene, effort: Effort | None = None, adjust: bool = False) -> tuple[Scene, str]:
+def triangulated(scene: Scene, effort: Effort | None = None, adjust: Free = NOTHING) -> tuple[Scene, str]:
     """`scene` with triangulated points, and for each training photo those that it sees. ValueError says why not.
 
-    With `adjust`, cameras that are off are moved (see bundle.py); the words say so, and are empty if none was.
+    Cameras that are off are moved in what `adjust` leaves free (see bundle.py); the words say so, and are empty if none
+    was.
     """
     effort = effort or Effort()
     _check(scene)
@@ -62,10 +63,10 @@ def triangulated(scene: Scene, effort: Effort | None = None, adjust: bool = Fals
     given = [scene.camera(i) for i in scene.train]
     size = round(scene.size[0] * scale), round(scene.size[1] * scale)
     cameras, words = [camera.resized(*size) for camera in given], ""
-    if adjust:
-        cameras, places, words = adjusted(cameras, tracks, scale)
+    if any(adjust):
+        cameras, places, words = adjusted(cameras, tracks, scale, adjust)
         tracks = tracks._replace(points=places)
-    poses = [replace(a, camera_to_world=b.camera_to_world) for a, b in zip(given, cameras, strict=True)]
+    poses = [b.resized(a.width, a.height) for a, b in zip(given, cameras, strict=True)]
     error = reprojection_errors(cameras, tracks)
     visible = np.zeros((len(given), len(error)), dtype=bool)
     visible[tracks.photo, tracks.point] = True
