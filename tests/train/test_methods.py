@@ -41,7 +41,7 @@ def test_presets_differ_by_field():
     assert preset("best", "cards").method.total == 46
     twin = preset("pinhole", "cards")
     assert (twin.preset, twin.field, twin.method.pinhole_steps, twin.method.lens_steps) == ("pinhole", "cards", 10, 0)
-    assert preset("sharp-oracle", "cards").photos == "sharp"
+    assert preset("sharp-photos", "cards").photos == "sharp"
 
 
 def test_it_learns_and_renders():

@@ -1,6 +1,8 @@
 """Whole tiny runs: both stages learn, twins, determinism, the three stages' options."""
 
 import math
+import os
+import signal
 from dataclasses import replace
 
 import pytest
@@ -8,9 +10,10 @@ import torch
 from tiny_world import QUIET, config, scene
 
 import dofnerf
+from dofnerf.cli import parse
 from dofnerf.models.data import Setting
 from dofnerf.optics import LearnedLens
-from dofnerf.train import Run, preset, train, without_lens
+from dofnerf.train import Run, loop, preset, train, without_lens
 from dofnerf.train.learner import Learner
 
 
@@ -91,11 +94,14 @@ def test_ablation_switches(aperture, focus):
 
 
 def test_twins_have_the_same_budget_and_no_lens():
-    ours, twin, oracle = (preset(name) for name in ("fast", "pinhole", "sharp-oracle"))
-    assert ours.method.total == twin.method.total == oracle.method.total
-    assert ours.method.without_lens() == twin.method == oracle.method
+    ours, twin, sharp = (preset(name) for name in ("fast", "pinhole", "sharp-photos"))
+    assert ours.method.total == twin.method.total == sharp.method.total
+    assert ours.method.without_lens() == twin.method == sharp.method
     assert twin.method.lens_steps == twin.method.sub_aperture_steps == 0
-    assert oracle.photos == "sharp"
+    assert sharp.photos == "sharp"
+    assert preset("sharp-oracle") == sharp == replace(sharp, preset="sharp-oracle")  # as it was once called
+    for old in (["--preset", "sharp-oracle"], ["--preset=sharp-oracle"]):
+        assert parse(["train", "demo", *old])[0].preset == "sharp-photos"
     run = train(scene(), without_lens(config((2, 1, 1))))
     assert not run.has_lens
 
@@ -139,11 +145,11 @@ def test_shared_apertures(tmp_path):
         train(scene(), config((2, 3, 0), share_aperture="exif"))
 
 
-def test_the_oracle_needs_sharp_photos():
+def test_a_run_on_sharp_photos_needs_them():
     world = scene()
     blind = replace(world, frames=tuple(replace(frame, sharp=None) for frame in world.frames))
     with pytest.raises(ValueError, match="all-in-focus"):
-        train(blind, config((2, 0, 0), name="sharp-oracle"))
+        train(blind, config((2, 0, 0), name="sharp-photos"))
 
 
 def test_public_names_and_render():
@@ -170,3 +176,16 @@ def test_mistakes_are_named(wrong):
 def test_no_cuda_is_one_clear_line():
     with pytest.raises(ValueError, match="no CUDA device"):
         train(scene(), config((1, 0, 0)), device="cuda")
+
+
+@pytest.mark.parametrize("long", ["find_lens", "register_photos"])
+def test_no_signal_waits_for_the_end_of_something_long(long, tmp_path, monkeypatch):
+    def slow(*given):
+        os.kill(os.getpid(), signal.SIGTERM)
+        pytest.fail("went on")
+
+    monkeypatch.setattr(loop, long, slow)
+    made = config((2, 2, 0)).changed({"pose": {"refine_poses": True}})
+    with pytest.raises(KeyboardInterrupt):
+        train(scene(), made, out=tmp_path / "run", keep=QUIET)
+    assert Run.load(tmp_path / "run").learner.progress.step <= 2

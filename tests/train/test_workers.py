@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from together import trainings, watched
+from together import interrupted, trainings, watched
 
 from dofnerf.models.workers import ALONE, Workers, is_first_process
 from dofnerf.train import Run, checkpoint
@@ -26,6 +26,7 @@ def alone():
 def folder(tmp_path_factory, alone):
     """What two processes left. (They come after the one, which has compiled all kernels.)"""
     out = tmp_path_factory.mktemp("together")
+    assert interrupted(*trainings()["splats"], out / "more", at=8)
     path = os.pathsep.join([*sys.path, str(HERE), str(HERE.parent)])
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", HERE / "together.py",
@@ -51,8 +52,9 @@ def test_two_processes_learn_what_one_does(folder, alone, name):
     assert said(folder, 1)[name] == [], "only the first reports"
     assert [rays for *_, rays in together] == [rays for *_, rays in curve]
     for step, ((loss, error, _), (wanted_loss, wanted_error, _)) in enumerate(zip(together, curve, strict=True)):
-        # Sums in another order: Adam, which divides by the size of a gradient, makes more of rounding with every step.
-        near = 2e-6 if step < 3 else 1e-4
+        # The first step differs by the order of sums alone. Then Adam, which divides by the size of a gradient, makes
+        # more of rounding with every step.
+        near = 2e-6 if step == 0 else 2e-5 if step < 3 else 1e-4
         assert loss == pytest.approx(wanted_loss, rel=near, abs=1e-9), step
         assert error == pytest.approx(wanted_error, rel=near, abs=1e-9), step
     assert torch.allclose(tensors(folder, name, 0)["lens.raw_aperture"], run.lens.raw_aperture.detach(), atol=1e-3)
@@ -74,6 +76,15 @@ def test_ctrl_c_for_one_stops_both_and_they_resume_exactly(folder):
         assert said(folder, number)["interrupted"] and said(folder, number)["left at"] == 6
         whole, resumed = tensors(folder, "odd", number), tensors(folder, "resumed", number)
         assert all(torch.equal(whole[key], resumed[key]) for key in whole)
+
+
+def test_splats_resume_with_more_or_fewer_processes(folder, alone):
+    _, whole = alone["splats"]
+    _, fewer = watched(*trainings()["splats"], folder / "fewer", resume=True)
+    for resumed in (fewer, said(folder, 0)["more"]):
+        assert len(resumed) == len(whole) - 9
+        for (loss, *_), (wanted, *_) in zip(resumed, whole[9:], strict=True):
+            assert loss == pytest.approx(wanted, rel=1e-4)
 
 
 def test_nan_in_one_takes_both_back(folder):

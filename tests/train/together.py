@@ -20,8 +20,9 @@ from tiny_world import config, scene
 
 from dofnerf import cli
 from dofnerf.models.volume import VolumeModel, steps
+from dofnerf.models.workers import is_first_process
 from dofnerf.scenes import DEMO
-from dofnerf.train import KeepConfig, checkpoint, loop, train
+from dofnerf.train import KeepConfig, checkpoint, loop, preset, train
 from dofnerf.train.folder import Recorder
 
 COMMAND = ["--width", "24", "--which-frames", "0", "1", "2", "3", "4", "--hold-every", "0", "--no-search", "--refits"]
@@ -47,7 +48,16 @@ def trainings():
         "layers": (scene(), layers),
         "nerf": (scene(), nerf),
         "one ray": (scene(), given.changed({"method": {"rays": 1}})),
+        "splats": (scene(size=(40, 32)), splats()),
+        "splats, scattered": (scene(size=(40, 12)), splats(blur="scatter")),
     }
+
+
+def splats(**own):
+    """All stages; 32 columns are two tiles for each of two processes, 12 are one and a narrower one."""
+    stages = {"pinhole_steps": 6, "lens_steps": 6, "sub_aperture_steps": 12, "sub_apertures": 3}
+    lens = {"refits": (0.5,), "search_width": 24, "max_radius": 8.0}
+    return preset("fast", "splat").changed({"method": {"splats": 300, **stages, **own}, "lens": lens})
 
 
 def watched(world, made, out=None, resume=False):
@@ -70,7 +80,7 @@ def interrupted(world, made, out, at):
     real = loop.one_step
 
     def press(learner, steps):
-        if learner.progress.step == at and dist.get_rank() == 0:
+        if learner.progress.step == at and is_first_process():
             os.kill(os.getpid(), signal.SIGINT)
         return real(learner, steps)
 
@@ -125,6 +135,10 @@ def main(folder: Path) -> None:
     said["left at"] = train_left(folder / "resumed")
     run, _ = watched(world, made, folder / "resumed", resume=True)
     (folder / f"resumed-{rank}.safetensors").write_bytes(checkpoint.pack(run.learner))
+    world, made = trainings()["splats"]
+    said["fewer"] = interrupted(world, made, folder / "fewer", at=8)
+    _, said["more"] = watched(world, made, folder / "more", resume=True)
+    world, made = trainings()["odd"]
     said["recovered"] = [poisoned(world, made, at=8), poisoned(*trainings()["layers"], at=3)]
     said["used folder"] = refused(world, made, folder / "odd")
     (folder / f"said-{rank}.json").write_text(json.dumps(said))

@@ -27,6 +27,7 @@ from dofnerf.train.learner import Learner, Progress
 from dofnerf.train.losses import losses
 from dofnerf.train.photos import quantities
 from dofnerf.train.plain import from_plain, to_plain
+from dofnerf.train.precision import NAMES as PRECISE
 
 FILE = "checkpoint.safetensors"
 _FORMAT = "dofnerf run 2"
@@ -36,9 +37,13 @@ _ODD = ValueError, LookupError, RuntimeError, TypeError, AttributeError, Arithme
 
 def pack(learner: Learner) -> bytes:
     """A learner as the bytes of a checkpoint."""
-    words = {"format": _FORMAT, "config": to_plain(learner.config), "setting": to_plain(learner.setting)}
+    words: dict[str, Any] = {
+        "format": _FORMAT,
+        "config": to_plain(learner.config),
+        "setting": to_plain(learner.setting),
+    }
     words["progress"] = to_plain(learner.progress)
-    words["moments"] = sorted(learner.adam.state_dict()["state"])
+    words["moments"] = [*learner.adam.state_of()]
     tensors = learner.tensors()
     words["sha256"] = {name: _digest(name, value) for name, value in tensors.items()}
     words["sha256_of_words"] = _digest_of_words(words)
@@ -206,6 +211,8 @@ def _compare(
     wanted |= {f"memory.{name}": tuple(value.shape) for name, value in memory.items()}
     count = len(setting.photos)
     wanted |= {"lens.raw_focus": (count,), "lens.groups": (count,)}
+    if "precision" in tensors:
+        wanted["precision"] = (count, len(PRECISE))
     for name, shape in wanted.items():
         if name not in tensors or tuple(tensors[name].shape) != shape:
             found = tuple(tensors[name].shape) if name in tensors else "none"

@@ -41,12 +41,12 @@ class TrainCommand:
       dofnerf train fern --downscale 8 --out fern-run --resume
       dofnerf train capture --preset best --share-aperture all --out capture-run
       dofnerf train fern --preset paper --field nerf --out fern-paper
-      torchrun --nproc-per-node 2 -m dofnerf train fern --field hash --out fern-run     (one run by two processes)
+      torchrun --nproc-per-node 2 -m dofnerf train fern --field hash --out fern-run    (one run by two processes)
     """
 
     EVERYDAY: ClassVar[tuple[str, ...]] = (
-        "out", "preset", "field", "steps", "resume", "device", "share_aperture", "width", "downscale", "hold_every",
-        "seed",
+        "out", "preset", "field", "steps", "resume", "live", "device", "share_aperture", "width", "downscale",
+        "hold_every", "seed",
     )  # fmt: skip
     FLAGS: ClassVar[tuple[Any, ...]] = (tyro.conf.DisallowNone,)
 
@@ -57,7 +57,7 @@ class TrainCommand:
     """The run's folder: config, checkpoint, table of photos, previews, log."""
     preset: PresetName = "fast"
     """fast (minutes), best (quality first), paper (the paper's settings), pinhole (as fast, without a lens model) or
-    sharp-oracle (that, trained on sharp photos)."""
+    sharp-photos (that, trained on the all-in-focus photos)."""
     field: Annotated[str | None, tyro.conf.arg(help_behavior_hint="(default: splat; nerf for the preset paper)")] = None
     """What the scene is made of: splat (3D Gaussians), hash, nerf or dsnerf."""
     steps: float = 1.0
@@ -65,10 +65,12 @@ class TrainCommand:
     resume: bool = False
     """Go on with the run in the folder, exactly as if it had never stopped, given the same flags; begin if there is
     none."""
+    live: bool = False
+    """Serve the viewer on this machine while it trains: the scene and the lens of every photo as they come (splats)."""
     force: bool = False
-    """Go on where it is hopeless: fewer than 3 photos, or no parallax."""
+    """Train even where it is hopeless: with fewer than 3 photos, or without parallax."""
     device: Device = "auto"
-    """Where to compute: cpu, cuda, or cuda if there is one."""
+    """Where to compute; auto takes CUDA where it works, else the CPU."""
     format: FormatName = "auto"
     """The scene's format; auto looks."""
     light: Curve = 2.2
@@ -140,8 +142,8 @@ def run(config: TrainCommand) -> Run:
     if not is_first_process():
         return done
     for name, one in done.learner.quantities.by_name.items():
-        if done.has_lens or not one.uses_lens:
-            print(f"{name:<8} {one.summary().replace('  ', ', ')}")
+        if (done.has_lens or not one.uses_lens) and (words := one.summary()):
+            print(f"{name:<8} {words.replace('  ', ', ')}")
     if (scale := done.optics.scale) is not None:
         print(f"scale    {scale.describe()}")
     print(f"wrote    {out} in {done.learner.progress.seconds:.0f} s")

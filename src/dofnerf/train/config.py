@@ -1,7 +1,7 @@
 """The settings of a run, and presets: whole sets of them by name. Each field has its own numbers.
 
 `fast` (minutes on two cores), `best` (quality first), `paper` (every setting of the paper's appendix), `pinhole` (as
-`fast`, without a lens model) and `sharp-oracle` (that, trained on sharp photos).
+`fast`, without a lens model) and `sharp-photos` (that, trained on the all-in-focus photos).
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from dofnerf.models import RunConfig, method
+from dofnerf.models.base import OLD_PRESETS
 from dofnerf.train.losses import losses
 from dofnerf.train.photos import quantities
 from dofnerf.train.photos.lens import LensConfig
 
-PresetName = Literal["fast", "best", "paper", "pinhole", "sharp-oracle"]
+PresetName = Literal["fast", "best", "paper", "pinhole", "sharp-photos"]
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,13 @@ def preset(name: str, field: str | None = None) -> TrainConfig:
 
 def all_settings(name: str, field: str | None = None) -> tuple[TrainConfig, dict[str, Any], dict[str, Any]]:
     """The preset without photo quantities and losses, and the settings of these by name, also of those that are off."""
+    name = OLD_PRESETS.get(name, name)
     if name not in get_args(PresetName):
         raise ValueError(f"there is no preset {name!r}; there are {', '.join(get_args(PresetName))}")
     by = method(field or ("nerf" if name == "paper" else "splat"))
     own, others = by.preset(name if name in ("fast", "best", "paper") else "fast")
     made = TrainConfig(by.name, name, own)
-    if name in ("pinhole", "sharp-oracle"):
+    if name in ("pinhole", "sharp-photos"):
         made = without_lens(made) if name == "pinhole" else on_sharp_photos(made)
     return made, quantities.settings(others), losses.settings(others)
 
@@ -81,7 +83,7 @@ def shortened(config: TrainConfig, share: float) -> TrainConfig:
     return replace(config, method=config.method.shortened(share))
 
 
-def check_share(share: float) -> None:
+def check_share(share: float, flag: str = "--steps") -> None:
     """Refuse a --steps that no command takes."""
     if not 0 < share <= 100:
-        raise ValueError(f"--steps must be above 0 and 100 at the most, found {share:g}")
+        raise ValueError(f"{flag} must be above 0 and 100 at the most, found {share:g}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,22 +19,21 @@ from dofnerf.files.outputs import append, write_text
 from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import Outcome
 from dofnerf.models.data import TrainingData, shrunk
-from dofnerf.scenes import Scene, Viewpoint, write_cameras
+from dofnerf.scenes import Scene, write_cameras
 from dofnerf.train import checkpoint
 from dofnerf.train.learner import Learner
 from dofnerf.train.loop import NullRecorder
 from dofnerf.train.plain import to_plain
-from dofnerf.train.run import Run
+from dofnerf.train.run import CAMERAS, Run, views_of
 
-CONFIG, CAMERAS, LENS, LOG, PREVIEWS, CURVES = (
-    "config.json", "cameras.json", "lens.csv", "log.txt", "previews", "tensorboard",
-)  # fmt: skip
+CONFIG, LENS, LOG, PREVIEWS, CURVES = "config.json", "lens.csv", "log.txt", "previews", "tensorboard"
 README = """A run of dofnerf.
 config.json             every setting, what is known about the scene, and where it was
 checkpoint.safetensors  model, lens and optimizer; dofnerf.Run.load(this folder) reads it, `train --resume` goes on
 cameras.json            where each photo was taken, and which were held out; `dofnerf render` shows their views
 lens.csv                what was learned for each photo: aperture in pixels x scene units (half of the paper's K),
-                        focus_depth in scene units; blur radius in pixels = aperture x |1/focus_depth - 1/depth|
+                        focus_depth in scene units; blur radius in pixels = aperture x |1/focus_depth - 1/depth|;
+                        _se are standard errors; `dofnerf lens` prints it in real units
 previews/               photo | rendered as shot, through the photo's lens | sharp | disparity
 log.txt                 step, stage, seconds, PSNR of the batch, rays a second, the range of the lenses
 tensorboard/            with --tensorboard: the same as curves
@@ -54,6 +55,19 @@ class KeepConfig:
     """Steps between lines of the log."""
     tensorboard: bool = False
     """Also write curves for TensorBoard into the folder: loss, PSNR, rays a second, the range of the lenses."""
+
+
+_watchers: list[Callable[[Learner, TrainingData, Path | None], None]] = []
+
+
+@contextmanager
+def watched_by(watcher: Callable[[Learner, TrainingData, Path | None], None]) -> Iterator[None]:
+    """Call `watcher` after every step that is recorded inside this, with the run's folder."""
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
 
 
 class Recorder(NullRecorder):
@@ -78,9 +92,7 @@ class Recorder(NullRecorder):
         if scene.origin is not None:
             known["scene"] = to_plain(scene.origin)
         write_json(self.folder / CONFIG, known)
-        held = set(scene.test)
-        views = [Viewpoint(frame.name, frame.camera, held_out=i in held) for i, frame in enumerate(scene.frames)]
-        write_cameras(self.folder / CAMERAS, views)
+        write_cameras(self.folder / CAMERAS, views_of(scene))
         if self.config.tensorboard:
             # What an interrupted run wrote beyond the step at which this one begins is dropped.
             step = learner.progress.step
@@ -134,6 +146,8 @@ class Recorder(NullRecorder):
         if step == own.total or (often and now - self._shown > often):
             self._preview(learner)
             self._shown = time.monotonic()
+        for watcher in _watchers:
+            watcher(learner, self.data, self.folder)
 
     def say(self, words: str) -> None:
         self.bar.say(words)

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from dofnerf.models import Model, NotFinite, Outcome, method
+from dofnerf.models.adam import Adam
 from dofnerf.models.data import Setting, TrainingData
 from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import LearnedLens
+from dofnerf.optics.shapes import RealLens
 from dofnerf.scenes import Scene
 from dofnerf.train.config import TrainConfig
 from dofnerf.train.losses import losses
@@ -52,12 +54,13 @@ class Learner:
         groups = by.groups(self.model, config)
         self.rates = [group.rate for group in groups]
         parts = [{"params": group.parameters, "name": group.name, "betas": group.betas} for group in groups]
-        self.adam = torch.optim.Adam(parts, eps=_EPSILON, fused=True)
+        self.adam = Adam(parts, eps=_EPSILON)
         self.row_adams = {name: RowAdam(one) for name, one in self.quantities.by_name.items()}
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self.progress = Progress()
         self.settled: dict[str, Tensor] = {}
         self.in_focus: Tensor | None = None
+        self.precision: Tensor | None = None  # see precision.py; known at the end
 
     @classmethod
     def begin(
@@ -70,6 +73,7 @@ class Learner:
         learner = cls(config, setting, model, device)
         for quantity in learner.quantities.by_name.values():
             quantity.begin(data.cameras, [scene.camera(i) for i in scene.train])
+            quantity.look(scene, data, config.light)
         return learner
 
     @classmethod
@@ -120,6 +124,7 @@ class Learner:
         """Undo a quantity of which no photo has any to speak of: learned on, it would only add noise."""
         self.settled[name] = torch.tensor(not quantity.is_negligible())
         if not self.settled[name]:
+            self.quantities.undone.add(name)
             for value in quantity.parameters():
                 value.data.zero_()
 
@@ -129,13 +134,17 @@ class Learner:
         for kind, quantity in self.quantities.by_name.items():
             found |= {f"{kind}.{name}": value for name, value in quantity.state_dict().items()}
             found |= {f"{kind}_adam.{name}": value for name, value in self.row_adams[kind].state.items()}
-        for index, moments in self.adam.state_dict()["state"].items():
+        for index, moments in self.adam.state_of().items():
             found |= {f"adam.{index}.{name}": value for name, value in moments.items()}
         found |= {f"memory.{name}": value for name, value in self.memory.items()}
         found |= {f"settled.{name}": value for name, value in self.settled.items()}
         found["generator"] = self.generator.get_state()
         if self.in_focus is not None:
             found["in_focus"] = self.in_focus
+        if self.precision is not None:
+            found["precision"] = self.precision
+        if isinstance(self.lens.shape, RealLens):
+            found["character"] = self.lens.shape.tensor()
         return {name: value.detach().cpu().contiguous() for name, value in found.items()}
 
     def restore(self, tensors: dict[str, Tensor], progress: Progress) -> None:
@@ -153,12 +162,16 @@ class Learner:
         for name, value in part("adam.").items():
             index, _, key = name.partition(".")
             moments.setdefault(int(index), {})[key] = value
-        self.adam.load_state_dict({"state": moments, "param_groups": self.adam.state_dict()["param_groups"]})
+        self.adam.restore(moments)
         for name, value in part("memory.").items():
             self.memory[name].copy_(value)
         self.settled = part("settled.")
+        self.quantities.undone = {name for name, one in self.settled.items() if not one}
         self.generator.set_state(tensors["generator"])
         self.in_focus = tensors["in_focus"].to(self.device) if "in_focus" in tensors else None
+        self.precision = tensors.get("precision")
+        if "character" in tensors:
+            self.lens.shape = RealLens.of(tensors["character"])
         self.progress = progress
 
     def healthy(self) -> bool:

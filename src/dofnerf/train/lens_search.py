@@ -3,7 +3,7 @@
 The render and its disparity, at a small size, are put through lenses on a grid of (aperture, focus disparity) and
 compared with the photo; then on finer grids around the best. Photos that share an aperture are searched together: their
 errors are added, each at its own best focus. The present lens is on every grid, so a search never makes the error
-larger.
+larger. Of a long list of focuses, pictures of half the size choose the few that are compared in full.
 
 The error is the mean absolute difference. Squares would weigh the worst pixels most, lamps and rims, where a blurred
 picture is least reliable: they ask for apertures a sixth too small even where the sharp render is perfect.
@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from dofnerf.models.base import BLURS, Model, NotFinite
-from dofnerf.models.data import TrainingData, shrunk
+from dofnerf.models.data import TrainingData, shrunk, shrunk_mask
 from dofnerf.models.losses import residual
 from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import LearnedLens, scatter, to_display, to_linear
@@ -38,7 +38,9 @@ from dofnerf.optics.light import Curve
 from dofnerf.train.photos.lens import LensConfig
 
 _COARSE = (7, 9)  # apertures, focuses
-_ROUNDS = 6
+_ROUNDS = 5
+_FEW = 3  # focuses that are compared in full
+_LEAST = 32  # pixels across of the pictures of half the size
 _SMALLEST_BLUR = 0.35  # pixels: from one end of the range to the other, the smallest aperture that is tried
 _WORTH = 0.02  # of the difference to a photo: what a lens must take away
 _OWN = 0.05  # of the difference that the aperture of all leaves: what one of its own must take away
@@ -69,11 +71,11 @@ def small_views(model: Model, data: TrainingData, search_width: int, workers: Wo
     """The view of every photo; each process renders some of them."""
     (tall, wide), count = data.size, len(data.cameras)
     most = min(max(wide // 2, _SMALL), search_width)
-    width, finer = (min(times * most, wide) for times in (1, FINER))
-    height, taller = (max(1, round(tall * across / wide)) for across in (width, finer))
+    width, finer = min(most, wide), FINER if most < wide else 1
+    height = max(1, round(tall * width / wide))
     drawn = torch.zeros(count, height, width, 4, device=data.photos.device)
     for i in range(count)[workers.part(count)]:
-        shown = model.view(data.cameras[i].resized(finer, taller))
+        shown = model.view(data.cameras[i].resized(finer * width, finer * height))
         drawn[i] = shrunk(torch.cat([shown.image, shown.disparity[..., None]], dim=-1), width, height)
     if not bool(torch.isfinite(workers.add(drawn)).all()):
         raise NotFinite("the field gave a colour or a depth that is not a number")
@@ -81,7 +83,7 @@ def small_views(model: Model, data: TrainingData, search_width: int, workers: Wo
     for i, one in enumerate(drawn):
         photo, mask = shrunk(data.photos[i], width, height), data.mask(i)
         # A pixel counts if all do that it is the mean of.
-        counts = None if mask is None else (shrunk(mask[..., None], width, height)[..., 0] > 1 - 1e-4).to(photo)
+        counts = None if mask is None else shrunk_mask(mask, width, height).to(photo)
         view = SmallView(one[..., :3].contiguous(), one[..., 3].contiguous(), photo, width / wide, counts)
         found.append(view)
     return found
@@ -110,7 +112,8 @@ class _Found:
 
 class LensSearch:
     """The search for the lens of some photos. `config` says what is learned, and whether one aperture is
-    preferred; `develop` is how photos show linear light (see `train.photos`)."""
+    preferred; `develop` is how photos show linear light (see `train.photos`). Of several processes, each tries lenses
+    for some of the photos, and all find the same."""
 
     def __init__(
         self,
@@ -119,8 +122,9 @@ class LensSearch:
         config: LensConfig,
         light: Curve = 2.2,
         develop: Callable[[Tensor, int], Tensor] = lambda image, photo: image,
+        workers: Workers = ALONE,
     ) -> None:
-        self.lens, self.config = lens, config
+        self.lens, self.config, self.workers = lens, config, workers
         self.bounds, self.errors = Bounds.of(lens), _Errors(views, light, develop)
         self.apertures, self.focuses = lens.aperture.tolist(), lens.focus_disparity.tolist()
 
@@ -138,24 +142,39 @@ class LensSearch:
         shared = self.config.common_aperture and learn and len(sharing) == len(groups)
         known = sorted(self.apertures[i] for i in range(len(groups)) if unresolved_only and blurs[i])
         sharing = [members for members in sharing if not (unresolved_only and any(blurs[i] for i in members))]
-        own = [self._best(one, everywhere or (learn and not any(blurs[i] for i in one))) for one in sharing]
+        own = self._each(sharing, lambda one: self._best(one, everywhere or (learn and not any(blurs[i] for i in one))))
         worth = [one for one in own if one.error <= (1 - _WORTH) * self._without(list(one.focuses))]
         most = len(worth) + len(known) >= _MOST * len(groups)
         common = known[len(known) // 2] if shared and len(known) > 1 else None
         if shared and not known and len(worth) > 1:
-            common = self._best([i for one in (own if most else worth) for i in one.focuses], True).aperture
-        for found in own:
+            members = [i for one in (own if most else worth) for i in one.focuses]
+            common = self._best(members, True, workers=self.workers).aperture
+        shared_lens = own if common is None else self._each(sharing, lambda one: self._best(one, True, common))
+        for found, with_common in zip(own, shared_lens, strict=True):
             chosen = found if not learn or found in worth else self._closed(found)
             if common is not None:
-                with_common = self._best(list(found.focuses), True, common)
                 margin = _OWN if most or found in worth else _WORTH
                 chosen = chosen if chosen.error < (1 - margin) * with_common.error else with_common
             for i, focus in chosen.focuses.items():
                 self.apertures[i], self.focuses[i] = chosen.aperture, focus
         self._set()
 
-    def _best(self, members: list[int], everywhere: bool, aperture: float | None = None) -> _Found:
-        """The best aperture for these photos, unless it is given, and the best focus of each."""
+    def _each(self, groups: list[list[int]], search: Callable[[list[int]], _Found]) -> list[_Found]:
+        """What is found for each group of photos; of several processes, each searches for some groups."""
+        mine, count = self.workers.part(len(groups)), len(self.focuses)
+        rows = torch.zeros(mine.stop - mine.start, 2 + count, dtype=torch.float64)
+        for row, group in zip(rows, groups[mine], strict=True):
+            found = search(group)
+            row[:2] = torch.tensor([found.aperture, found.error], dtype=torch.float64)
+            row[[2 + i for i in group]] = torch.tensor([found.focuses[i] for i in group], dtype=torch.float64)
+        told = self.workers.join(rows, len(groups)).tolist()
+        return [_Found(row[0], {i: row[2 + i] for i in group}, row[1]) for row, group in zip(told, groups, strict=True)]
+
+    def _best(
+        self, members: list[int], everywhere: bool, aperture: float | None = None, workers: Workers = ALONE
+    ) -> _Found:
+        """The best aperture for these photos, unless it is given, and the best focus of each; `workers`, if it is all
+        of them that ask, look at some photos each."""
         bounds, config = self.bounds, self.config
         now = self.apertures[members[0]] if aperture is None else aperture
         places = {i: self.focuses[i] for i in members}
@@ -167,12 +186,15 @@ class LensSearch:
                 i: bounds.focuses(places[i], width if turn else 0) if config.learn_focus else [places[i]]
                 for i in members
             }
-            best = [self.errors.leasts(i, tried, around[i]) for i in members]
+            mine = members[workers.part(len(members))]
+            pairs = torch.tensor([self.errors.leasts(i, tried, around[i]) for i in mine], dtype=torch.float64)
+            best = workers.join(pairs.reshape(len(mine), len(tried), 2), len(members)).tolist()
             totals = [sum(error for error, _ in column) for column in zip(*best, strict=True)]
             chosen = totals.index(min(totals))
             now, places = tried[chosen], {i: row[chosen][1] for i, row in zip(members, best, strict=True)}
             ratio, width = ratio**0.5, width / 2
-        return _Found(now, places, sum(self.errors.of(i, now, places[i]) for i in members))
+        errors = [self.errors.of(i, now, places[i]) for i in members[workers.part(len(members))]]
+        return _Found(now, places, sum(workers.join(torch.tensor(errors, dtype=torch.float64), len(members)).tolist()))
 
     def _without(self, members: list[int]) -> float:
         """The error of these photos without a lens."""
@@ -197,13 +219,21 @@ class LensSearch:
 class _Errors:
     """How far a photo is from its view through a lens; remembered."""
 
-    def __init__(self, views: list[SmallView], light: Curve, develop: Callable[[Tensor, int], Tensor]) -> None:
+    def __init__(
+        self,
+        views: list[SmallView],
+        light: Curve,
+        develop: Callable[[Tensor, int], Tensor],
+        least: int = _LEAST,
+    ) -> None:
         self.views, self.light, self.develop = views, light, develop
-        self.known = dict[tuple[int, float, float], float]()
+        self.known = dict[tuple[int, str, str], float]()
         self.linear = [to_linear(view.sharp, light) for view in views]
+        wide = min((view.photo.shape[1] for view in views), default=0)
+        self.half = _Errors([*map(_half, views)], light, develop, wide) if wide >= 2 * least else self
 
     def of(self, photo: int, aperture: float, focus: float) -> float:
-        key = photo, aperture, focus if aperture else 0.0
+        key = photo, f"{aperture:.6g}", f"{focus if aperture else 0.0:.6g}"  # grids meet but for rounding
         if key not in self.known:
             view = self.views[photo]
             blurred = scatter(self.linear[photo], aperture * view.scale * (focus - view.disparity), light=1)
@@ -214,19 +244,35 @@ class _Errors:
 
     def leasts(self, photo: int, apertures: list[float], focuses: list[float]) -> list[tuple[float, float]]:
         """(error, focus disparity) of the best focus at each aperture. Errors fall and then rise with the aperture: the
-        widest, which take longest, are not tried where errors rise already, and count as the last that was."""
+        widest, which take longest, are not tried where errors rise already, and count as the last that was. The first
+        focus at the first aperture, the present lens, is always tried."""
         found: list[tuple[float, float]] = []
         best, at, rises = math.inf, 0.0, math.inf
         for aperture in apertures:
             if aperture > rises:
                 found.append(found[-1])
                 continue
-            found.append(min(((self.of(photo, aperture, focus), focus) for focus in focuses), key=lambda pair: pair[0]))
+            likely = focuses
+            if len(focuses) > _FEW:
+                rough = {focus: self.half.of(photo, aperture, focus) for focus in focuses}
+                likely = [*sorted(rough, key=rough.__getitem__)[:_FEW], *(focuses[:1] if not found else ())]
+            found.append(min(((self.of(photo, aperture, focus), focus) for focus in likely), key=lambda pair: pair[0]))
             if found[-1][0] < best:
                 best, at = found[-1][0], aperture
             elif aperture > at and found[-1][0] > _RISES * best:
                 rises = min(rises, aperture)
         return found
+
+
+def _half(view: SmallView) -> SmallView:
+    """The same at half the size."""
+    height, width = (max(1, count // 2) for count in view.disparity.shape)
+    parts = [view.sharp, view.disparity[..., None], view.photo]
+    parts += [] if view.mask is None else [view.mask[..., None]]
+    small = shrunk(torch.cat(parts, dim=-1), width, height)
+    mask = None if view.mask is None else (small[..., 7] > 1 - 1e-4).to(view.mask)
+    scale = view.scale * width / view.disparity.shape[1]
+    return SmallView(small[..., :3].contiguous(), small[..., 3].contiguous(), small[..., 4:7].contiguous(), scale, mask)
 
 
 @dataclass(frozen=True)

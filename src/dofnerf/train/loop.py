@@ -8,6 +8,7 @@ the learning rates, when numbers become NaN.
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import threading
 import time
@@ -15,23 +16,27 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
 
 from dofnerf import process
-from dofnerf.camera import Camera
+from dofnerf.camera import Camera, zoomed
 from dofnerf.models import NotFinite, Outcome, Steps, View, method
 from dofnerf.models.base import BLURS
-from dofnerf.models.data import TrainingData
+from dofnerf.models.data import TrainingData, shrunk, shrunk_mask
 from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import scatter
 from dofnerf.train import checkpoint
+from dofnerf.train.character import fit_character
 from dofnerf.train.learner import Learner, Progress
-from dofnerf.train.lens_search import LensSearch, in_focus_mask, shrunk, small_views
-from dofnerf.train.photos.pose import PhotoPose
+from dofnerf.train.lens_search import LensSearch, in_focus_mask, small_views
+from dofnerf.train.photos.base import CameraQuantity
+from dofnerf.train.precision import measure
 from dofnerf.train.registration import Prior, Target, register
 
 _REGISTRATIONS = (0.15, 0.3, 0.5, 0.7)  # shares of the steps with a lens, before which photos are registered
 _PAYS = 0.05  # of the error on held-back pixels, which a registration must take away
+_OFF, _ZOOMS = 0.35, 0.003  # by how many pixels a camera may be off, by what share a focal length: std. deviations
 _WIDEST = 400  # pixels across of the pictures that are registered
 _WRITING = 20.0  # seconds that a checkpoint, or the step of another process, may take after Ctrl-C
 
@@ -75,14 +80,23 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
         recorder.keep(learner)
     with _interruptible(at_once=workers.count == 1) as interrupted:
         while learner.progress.step < total:
-            if learner.progress.step in searches(learner) and recorder.is_worth_keeping():
-                recorder.keep(learner)  # a search is long, and Ctrl-C does not wait for its end
+            long = learner.progress.step in searches(learner) | registrations(learner)
+            if long and recorder.is_worth_keeping():
+                recorder.keep(learner)
+            interrupted.raises = long and workers.count == 1  # nothing is lost, so no signal waits for the end of it
             try:
+                if learner.progress.step == character_step(learner):
+                    find_character(learner, data, recorder)
                 outcome = one_step(learner, steps)
+                interrupted.raises = False
                 learner.progress.seconds = before + time.monotonic() - begun
                 finished = learner.progress.step == total
                 if finished:
                     _must_be_healthy(learner, workers)
+                    if learner.lens.shape is not None:
+                        find_character(learner, data, recorder)
+                    if total > learner.config.method.pinhole_steps:
+                        learner.precision = measure(learner, data)
                 recorder.watch(learner, outcome)
                 stop, due = workers.agree(interrupted.is_set(), recorder.is_due())
                 if (stop or due) and not finished:
@@ -144,7 +158,7 @@ def find_lens(learner: Learner, steps: Steps, everywhere: bool) -> None:
         return
     cameras = tuple(learner.quantities.camera(camera, i) for i, camera in enumerate(data.cameras))
     views = small_views(learner.model, replace(data, cameras=cameras), config.lens.search_width, workers)
-    search = LensSearch(learner.lens, views, config.lens, config.light, learner.quantities.develop_light)
+    search = LensSearch(learner.lens, views, config.lens, config.light, learner.quantities.develop_light, workers)
     search.run(everywhere, unresolved_only)
     for value in learner.lens.parameters():
         workers.same(value.data)
@@ -154,40 +168,78 @@ def find_lens(learner: Learner, steps: Steps, everywhere: bool) -> None:
         learner.in_focus = workers.same(masks)
 
 
+def character_step(learner: Learner) -> int | None:
+    """The step before which the lens's character is searched for, if it is: halfway through the last stage."""
+    own = learner.config.method
+    last = getattr(own, list(own.STAGES.values())[-1])
+    return own.total - last // 2 if learner.config.lens.character and last > 1 else None
+
+
+def find_character(learner: Learner, data: TrainingData, recorder: NullRecorder) -> None:
+    """Search for the lens's character with the model as it is now; take it over if it pays, else go on with a disc."""
+    found = fit_character(learner, data)
+    if found is None:
+        return
+    learner.lens.shape = found.shape if found.pays else None
+    if found.pays:
+        learner.lens.widen(found.factor)
+    won = 10 * math.log10(found.before / max(found.after, 1e-12))
+    words = found.shape.describe() if found.pays else "no character of the lens that held-back pixels confirm"
+    recorder.say(f"{words} ({won:+.2f} dB on held-back pixels of the most blurred photos)")
+
+
 def registrations(learner: Learner) -> set[int]:
     """The steps before which photos are registered to the scene, once there is a lens: blur hides where things are."""
     own = learner.config.method
     before = own.pinhole_steps if own.pinhole_steps < own.total else 0
-    on = "pose" in learner.quantities.by_name
-    return {before + round(share * (own.total - before)) for share in _REGISTRATIONS} if on else set()
+    shares = _REGISTRATIONS if _movable(learner) else ()
+    return {before + round(share * (own.total - before)) for share in shares}
+
+
+def _movable(learner: Learner) -> list[CameraQuantity]:
+    return [one for one in learner.quantities.by_name.values() if isinstance(one, CameraQuantity)]
 
 
 @torch.no_grad()
 def register_photos(learner: Learner, steps: Steps) -> None:
-    """Move every photo's camera to where the scene, as it is now, fits it best. It stays if its held-back pixels do not
-    fit better by `_PAYS` then; once none moves, there are no more rounds."""
-    quantities, data = learner.quantities, steps.data
-    pose = quantities.by_name["pose"]
-    assert isinstance(pose, PhotoPose)
-    if pose.settled:
+    """Move every photo's camera, and change its focal length, to where the scene, as it is now, fits it best. It stays
+    if its held-back pixels do not fit better by `_PAYS` then; once none moves, there are no more rounds."""
+    quantities, data, count = learner.quantities, steps.data, len(steps.data.cameras)
+    movable = _movable(learner)
+    if all(one.settled for one in movable):
         return
+    off = {
+        "pixels": _OFF if "pose" in quantities.by_name else 0.0,
+        "zoom": _ZOOMS if "focal" in quantities.by_name else 0.0,
+    }
+    depth = 2 / sum(learner.setting.disparities)
     tall, wide = data.size
     width = min(wide, _WIDEST)
-    height, found, pays = max(1, round(tall * width / wide)), [], []
-    for i, given in enumerate(data.cameras):
-        camera, mask = quantities.camera(given, i), data.mask(i)
-        counts = None if mask is None else (shrunk(mask[..., None], width, height)[..., 0] > 1 - 1e-4).to(mask)
+    height, mine = max(1, round(tall * width / wide)), steps.workers.part(count)
+    before = [quantities.camera(camera, i) for i, camera in enumerate(data.cameras)]
+    poses = torch.from_numpy(np.stack([one.camera_to_world for one in before]))
+    zooms, pays = torch.ones(count, dtype=torch.float64), torch.zeros(count, dtype=torch.uint8)
+    for i in range(count)[mine]:
+        camera, mask = before[i], data.mask(i)
+        counts = None if mask is None else shrunk_mask(mask, width, height)
         target = Target(shrunk(data.photos[i], width, height), learner.config.light, counts)
         small = camera.resized(width, height)
-        one = register(target, partial(_as_photo, learner, i, width / wide), small, Prior(small, pose.depth))
-        pays.append(one.found < (1 - _PAYS) * one.given)
-        found.append(replace(camera, camera_to_world=one.camera.camera_to_world) if pays[-1] else camera)
-    if any(pays):
-        pose.move(data.cameras, found)
-    else:
-        pose.settled.fill_(True)
-    for value in pose.buffers():
-        steps.workers.same(value)
+        one = register(target, partial(_as_photo, learner, i, width / wide), small, Prior(small, depth, **off))
+        if one.found < (1 - _PAYS) * one.given:
+            pays[i], poses[i] = 1, torch.from_numpy(one.camera.camera_to_world)
+            zooms[i] = one.camera.fx / small.fx
+    pays, poses, zooms = (steps.workers.join(part[mine], count) for part in (pays, poses, zooms))
+    found = [
+        zoomed(replace(one, camera_to_world=pose.numpy()), float(zoom))
+        for one, pose, zoom in zip(before, poses, zooms, strict=True)
+    ]
+    for quantity in movable:
+        if bool(pays.any()):
+            quantity.move(data.cameras, found)
+        else:
+            quantity.settled.fill_(True)
+        for value in quantity.buffers():
+            steps.workers.same(value)
 
 
 def _as_photo(learner: Learner, photo: int, scale: float, camera: Camera) -> View:
@@ -219,17 +271,23 @@ def _recover(learner: Learner, recorder: NullRecorder, reason: str, workers: Wor
     return good
 
 
+class _Interrupt(threading.Event):
+    """Set by a signal, or, while it `raises`, KeyboardInterrupt."""
+
+    raises = False
+
+
 @contextlib.contextmanager
-def _interruptible(at_once: bool = True) -> Iterator[threading.Event]:
+def _interruptible(at_once: bool = True) -> Iterator[_Interrupt]:
     """Set by Ctrl-C or SIGTERM; a second time it interrupts at once (unless others would be left waiting)."""
-    event = threading.Event()
+    event = _Interrupt()
     if threading.current_thread() is not threading.main_thread():
         yield event
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def note(number: int, frame: object) -> None:
-        if event.is_set() and at_once:
+        if event.raises or (event.is_set() and at_once):
             raise KeyboardInterrupt
         event.set()
 

@@ -7,8 +7,9 @@ shifts by t, by
 
     u = fx · (xy ω₁ − (1 + x²) ω₂ + y ω₃ − d t₁ + x d t₃),    v = fy · ((1 + y²) ω₁ − xy ω₂ − x ω₃ − d t₂ + y d t₃)
 
-(camera axes: right, down, forward), and the picture changes by −∇I · (u, v). Three gains come with the six motions, and
-all are solved for at once: rotation and shift look alike but for parallax, so neither may wait for the other. A prior
+(camera axes: right, down, forward), by (fx x, fy y) ζ when its focal length becomes exp ζ times as long, and the
+picture changes by −∇I · (u, v). Three gains come with the six motions and the zoom, and all are solved for at once:
+rotation and shift look alike but for parallax, zoom and a shift forward, too, so none may wait for the others. A prior
 keeps what the photo says little about. Pixels count less the farther they are off (Cauchy weights), so that what the
 scene does not show yet moves nothing.
 
@@ -18,14 +19,14 @@ scene does not show yet moves nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dofnerf.camera import Camera, motion, moved
+from dofnerf.camera import Camera, motion, moved, zoomed
 from dofnerf.models import View
 from dofnerf.models.losses import residual
 from dofnerf.optics import to_display, to_linear
@@ -47,11 +48,12 @@ class Target(NamedTuple):
 
 class Prior(NamedTuple):
     """Where a camera should be about, and by how many `pixels` it may be off (a standard deviation): in the directions
-    of the axes, and in its place, of things at `depth`."""
+    of the axes, and in its place, of things at `depth`. Its focal length may be off by a share `zoom`."""
 
     camera: Camera
     depth: float
     pixels: float = 0.35
+    zoom: float = 0.0
 
 
 class Registered(NamedTuple):
@@ -68,7 +70,7 @@ def register(
     target: Target, show: Callable[[Camera], View], camera: Camera, prior: Prior, rounds: int = 3
 ) -> Registered:
     """Find camera and gains of a photo, beginning with `camera`; `show` is what the scene shows to a camera."""
-    held, log_gain, errors = _held_back(target), np.zeros(3), list[float]()
+    held, log_gain, errors = held_back(target.photo.shape[:2]).to(target.photo.device), np.zeros(3), list[float]()
     for turn in range(rounds + 1):
         view = show(camera)
         image = developed(view.image, log_gain, target.light)
@@ -76,7 +78,8 @@ def register(
         errors.append(float(off[held].abs().mean()))
         if turn < rounds:
             found = _step(image, view.disparity, off, held, camera, (target.light, prior))
-            camera, log_gain = moved(camera, found[:3], found[3:6]), log_gain + found[6:]
+            camera = zoomed(moved(camera, found[:3], found[3:6]), math.exp(found[6]))
+            log_gain = log_gain + found[7:]
     return Registered(camera, log_gain, errors[0], errors[-1])
 
 
@@ -90,45 +93,56 @@ def developed(image: Tensor, log_gain: np.ndarray, light: Curve) -> Tensor:
 def _step(
     image: Tensor, disparity: Tensor, off: Tensor, held: Tensor, camera: Camera, known: tuple[Curve, Prior]
 ) -> np.ndarray:
-    """Turn, shift (world axes) and change of the log gains, (9,): least squares over pixels not `held` back."""
+    """Turn, shift (world axes), and changes of the logarithms of focal length and gains, (10,): least squares over
+    pixels not `held` back."""
     light, prior = known
-    slopes = torch.cat([_motion_slopes(image, disparity, camera), _gain_slopes(image, light)], dim=-1)
-    usual = 1.5 * float(off.abs().median()) + 1e-4
-    weight = (~held)[..., None] / (1 + (off / (_SOFT * usual)).square()) / (_ALIKE * usual**2)
-    weight[[0, -1]], weight[:, [0, -1]] = 0.0, 0.0  # there is no slope at the rim
+    slopes = torch.cat([motion_slopes(image, disparity, camera), gain_slopes(image, light)], dim=-1)
+    weight = (~held)[..., None] * robust_weights(off)
     slopes, weight, wanted = (part.double() for part in (slopes.flatten(0, 2), weight.flatten(), -off.flatten()))
     normal = (slopes.T @ (slopes * weight[:, None])).cpu().numpy()
     right = (slopes.T @ (weight * wanted)).cpu().numpy()
     axes = camera.camera_to_world[:, :3] * [1, -1, -1]  # right, down, forward
     turn, shift = motion(prior.camera, camera)
-    strength = (camera.fx / prior.pixels) ** 2 / np.repeat([1.0, prior.depth**2], 3)
-    right[:6] -= strength * np.concatenate([axes.T @ turn, axes.T @ shift])
+    zoom = math.log(camera.fx / prior.camera.fx)
+    angle = max(prior.pixels, 1e-6) / camera.fx
+    strength = 1 / np.array([*[angle] * 3, *[angle * prior.depth] * 3, max(prior.zoom, 1e-9)]) ** 2
+    right[:7] -= strength * np.concatenate([axes.T @ turn, axes.T @ shift, [zoom]])
     found = np.linalg.solve(normal + np.diag([*strength, 1e-6, 1e-6, 1e-6]), right)
     return np.concatenate([axes @ found[:3], axes @ found[3:6], found[6:]])
 
 
-def _motion_slopes(image: Tensor, disparity: Tensor, camera: Camera) -> Tensor:
-    """(H, W, 3, 6): how a picture changes with a turn and a shift of the camera, in its axes (right, down, forward)."""
+def robust_weights(off: Tensor) -> Tensor:
+    """Weights (H, W, 3) of residuals in least squares, in units of their usual square: Cauchy's, and none at the rim,
+    where there is no slope."""
+    usual = 1.5 * float(off.abs().median()) + 1e-4
+    weight = 1 / (1 + (off / (_SOFT * usual)).square()) / (_ALIKE * usual**2)
+    weight[[0, -1]], weight[:, [0, -1]] = 0.0, 0.0
+    return weight
+
+
+def motion_slopes(image: Tensor, disparity: Tensor, camera: Camera) -> Tensor:
+    """(H, W, 3, 7): how a picture changes with a turn and a shift of the camera, in its axes (right, down, forward),
+    and with the logarithm of its focal length."""
     height, width = disparity.shape
     across, down = torch.zeros_like(image), torch.zeros_like(image)
     across[:, 1:-1], down[1:-1] = (image[:, 2:] - image[:, :-2]) / 2, (image[2:] - image[:-2]) / 2
     columns, rows = (torch.arange(count, device=image.device) + 0.5 for count in (width, height))
     x, y = ((columns - camera.cx) / camera.fx)[None, :], ((rows - camera.cy) / camera.fy)[:, None]
     x, y, none = x.expand(height, width), y.expand(height, width), torch.zeros_like(disparity)
-    u = camera.fx * torch.stack([x * y, -1 - x * x, y, -disparity, none, x * disparity], dim=-1)
-    v = camera.fy * torch.stack([1 + y * y, -x * y, -x, none, -disparity, y * disparity], dim=-1)
+    u = camera.fx * torch.stack([x * y, -1 - x * x, y, -disparity, none, x * disparity, x], dim=-1)
+    v = camera.fy * torch.stack([1 + y * y, -x * y, -x, none, -disparity, y * disparity, y], dim=-1)
     return -(across[..., None] * u[:, :, None] + down[..., None] * v[:, :, None])
 
 
-def _gain_slopes(image: Tensor, light: Curve) -> Tensor:
+def gain_slopes(image: Tensor, light: Curve) -> Tensor:
     """(H, W, 3, 3): how a picture changes with the logarithm of each channel's gain."""
     brighter = to_display(to_linear(image, light) * math.exp(_STEP), light)
     return torch.diag_embed((brighter - image) / _STEP)
 
 
-def _held_back(target: Target) -> Tensor:
-    """(H, W): the pixels that a registration is judged by, the same each time."""
-    height, width = target.photo.shape[:2]
+def held_back(size: Sequence[int]) -> Tensor:
+    """(H, W): the pixels of a picture of `size` (height, width) that a fit is judged by, the same each time."""
+    height, width = size
     drawn = np.random.default_rng(0).random((-(-height // _BLOCK), -(-width // _BLOCK))) < _HELD_BACK
     blocks = drawn.repeat(_BLOCK, axis=0).repeat(_BLOCK, axis=1)[:height, :width]
-    return torch.from_numpy(blocks).to(target.photo.device)
+    return torch.from_numpy(blocks)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,10 +17,14 @@ from dofnerf.files.guard import read_bytes
 from dofnerf.models import Blur, Model, View
 from dofnerf.models.data import Setting
 from dofnerf.optics import LearnedLens, Lens, Shape, inverse
+from dofnerf.scenes import Scene, Viewpoint, read_cameras
 from dofnerf.train import checkpoint
 from dofnerf.train.config import TrainConfig
 from dofnerf.train.learner import Learner
+from dofnerf.train.precision import error_columns
 from dofnerf.train.scale import PhotoOptics, photo_optics
+
+CAMERAS = "cameras.json"
 
 
 def run_folder(path: Path) -> Path:
@@ -26,11 +33,17 @@ def run_folder(path: Path) -> Path:
     return inside if not (path / checkpoint.FILE).exists() and (inside / checkpoint.FILE).is_file() else path
 
 
-class Run:
-    """What training gave; `folder` is None if nothing was written."""
+def views_of(scene: Scene) -> list[Viewpoint]:
+    """The views of a scene's photos, as a run keeps them."""
+    held = set(scene.test)
+    return [Viewpoint(frame.name, frame.camera, held_out=i in held) for i, frame in enumerate(scene.frames)]
 
-    def __init__(self, learner: Learner, folder: Path | None = None) -> None:
-        self.learner, self.folder = learner, folder
+
+class Run:
+    """What training gave; `folder` is None if nothing was written. In a notebook it shows itself."""
+
+    def __init__(self, learner: Learner, folder: Path | None = None, views: Sequence[Viewpoint] = ()) -> None:
+        self.learner, self.folder, self._views = learner, folder, tuple(views)
 
     @classmethod
     def load(cls, path: Path | str, device: str = "cpu") -> Run:
@@ -40,6 +53,13 @@ class Run:
         if not file.is_file():
             raise FileNotFoundError(f"{path}: there is no run (no {checkpoint.FILE})")
         return cls(checkpoint.unpack(read_bytes(file), device, str(file)), file.parent)
+
+    @property
+    def views(self) -> tuple[Viewpoint, ...]:
+        """Cameras and names of the scene's photos, those that were held out too."""
+        if not self._views and self.folder is not None and (self.folder / CAMERAS).is_file():
+            self._views = tuple(read_cameras(self.folder / CAMERAS))
+        return self._views
 
     @property
     def config(self) -> TrainConfig:
@@ -64,7 +84,7 @@ class Run:
         if not self.has_lens:
             return []
         pairs = zip(self.lens.aperture.tolist(), self.lens.focus_disparity.tolist(), strict=True)
-        return [Lens(aperture, inverse(disparity)) for aperture, disparity in pairs]
+        return [Lens(aperture, inverse(disparity), self.lens.shape) for aperture, disparity in pairs]
 
     @property
     def has_lens(self) -> bool:
@@ -103,6 +123,26 @@ class Run:
         lens = Lens(aperture, shape=shape, focus_disparity=disparity)
         return self.model.view(camera, lens, Blur(layers, self.config.light))
 
+    def refocus(
+        self, view: int | str | Camera | None = None, *, width: int | None = None, samples: int = 0, **lens: Any
+    ) -> View:
+        """A view through another lens; `lens` are the lens flags of `dofnerf render` by name.
+
+            run.refocus(3, focus_at=(120, 100), stops=1, blades=6)
+
+        `view` is a number or a name among `views`, or a camera; None for the first held-out one. Where nothing says
+        how wide the lens is open, an aperture is chosen. `samples` is for the exact lens: 64 and more; 0 is the quick
+        blur.
+        """
+        return _notebook().refocus(_notebook().source_of(self), view, width, samples, **lens)
+
+    def save(self, path: Path | str, view: int | str | Camera | None = None, **lens: Any) -> None:
+        """Write a picture (.png, .jpg, .exr …), as `refocus` gives it, or, as .html, the page to walk around in."""
+        _notebook().save(_notebook().source_of(self), Path(path), view, **lens)
+
+    def _repr_html_(self) -> str:
+        return _notebook().run_html(self)
+
     @torch.no_grad()
     def as_shot(self, photo: int, camera: Camera, layers: int = 8) -> View:
         """Training photo number `photo` again, given the scene's camera for it, of any size: through the lens that was
@@ -110,19 +150,19 @@ class Run:
         camera, view = self.learner.quantities.camera(camera, photo), None
         if self.has_lens:
             lens = self.lenses[photo].scaled(camera.width / self.setting.size[0])
-            view = self.render(camera, lens.aperture, lens.focus_depth, layers=layers)
+            view = self.render(camera, lens.aperture, lens.focus_depth, lens.shape, layers)
         view = view or self.render(camera)
         return view._replace(image=self.learner.quantities.develop(view.image, photo))
 
     def photo_table(self) -> list[dict[str, float | str]]:
-        """A row a training photo: its name, and the columns of each quantity that was learned; lenses in scene
-        units."""
+        """A row a training photo: its name, the columns of each quantity that was learned (lenses in scene units), and
+        their standard errors."""
         kinds = self.learner.quantities.by_name
         learned = [one for name, one in kinds.items() if name != "lens" or self.has_lens]
         columns = {
             name: values for one in learned or kinds.values() for name, values in one.columns(self.setting).items()
         }
-        columns = {"photo": self.setting.photos, **columns}
+        columns = {"photo": self.setting.photos, **columns, **error_columns(self.learner)}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def write_photos(self, path: Path) -> None:
@@ -133,3 +173,8 @@ class Run:
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows if learned else [])
+
+
+def _notebook() -> Any:
+    """What a person does with a run comes after training in the import order: it is looked up when asked for."""
+    return importlib.import_module("dofnerf.studio.notebook")

@@ -11,7 +11,7 @@ from statistics import median
 
 from dofnerf.models.base import BLURS
 from dofnerf.models.data import Setting
-from dofnerf.optics import LearnedLens
+from dofnerf.optics import LearnedLens, Shape
 
 _DEVIATION = 1.4826  # median absolute deviation → standard deviation of a normal distribution
 
@@ -33,11 +33,12 @@ class Scale:
 @dataclass(frozen=True)
 class PhotoOptics:
     """What is known of the photos' lens: its `radius` in scene units, the median of the photos that it blurs;
-    the `scale`; the `sensor_width` in millimetres, by EXIF's focal lengths."""
+    the `scale`; the `sensor_width` in millimetres, by EXIF's focal lengths; its `shape`, if a character was learned."""
 
     radius: float | None = None
     scale: Scale | None = None
     sensor_width: float | None = None
+    shape: Shape | None = None
 
 
 def photo_optics(setting: Setting, lens: LearnedLens | None) -> PhotoOptics:
@@ -54,7 +55,7 @@ def photo_optics(setting: Setting, lens: LearnedLens | None) -> PhotoOptics:
     if scale is None:
         pairs = ((focal_mm[i], setting.f_numbers[i], radius) for i, radius in radii.items())
         scale = scale_by_exif([mm / (2 * number) / radius for mm, number, radius in pairs if mm and number])
-    return PhotoOptics(median(radii.values()) if radii else None, scale, sensor)
+    return PhotoOptics(median(radii.values()) if radii else None, scale, sensor, lens.shape)
 
 
 def scale_by_exif(millimetres: list[float]) -> Scale | None:

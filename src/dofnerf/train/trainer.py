@@ -16,7 +16,8 @@ from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import method
 from dofnerf.models.data import Setting, TrainingData, training_data
 from dofnerf.models.splat.start import ENOUGH
-from dofnerf.models.splat.start.depth_range import measured_range
+from dofnerf.models.splat.start.bundle import Free
+from dofnerf.models.splat.start.depth_range import measured_range, widened_range
 from dofnerf.models.splat.start.triangulation import triangulated
 from dofnerf.models.workers import gathered, several
 from dofnerf.process import Failed, is_empty, keeps, locked
@@ -29,10 +30,10 @@ from dofnerf.train.folder import KeepConfig, Recorder, writer_class
 from dofnerf.train.learner import Learner
 from dofnerf.train.loop import NullRecorder, learn
 from dofnerf.train.plain import to_plain
-from dofnerf.train.run import Run
+from dofnerf.train.run import Run, views_of
 
 Device = Literal["auto", "cpu", "cuda"]
-_LATER = ("positions", "exposures", "brackets", "focal_mm", "metres", "deep")  # that older runs do not have
+_LATER = ("positions", "exposures", "brackets", "focal_mm", "metres", "deep", "linear")  # that older runs do not have
 _VIEWS, _LOOK, _EMPTY = 4, 64, 0.01  # views, pixels across, and the mean alpha below which a view shows nothing
 
 
@@ -60,11 +61,11 @@ def start(
         if not workers.first:
             data = training_data(scene, config.photos, place, _room_in(folder))
             learner = checkpoint.unpack(workers.tell(b""), place)
-            return Run(learn(learner, data, NullRecorder(), workers), folder)
+            return Run(learn(learner, data, NullRecorder(), workers), folder, views_of(scene))
         kept, said = _kept(place, folder, resume), findings(scene)
         total, was = config.method.total, None if kept is None else kept.progress.step
         with Bar("photos", total, quiet=quiet) as bar, keeps(lambda: _kept_words(folder, was, total)):
-            begun, notes = _prepared(scene, "pose" in config.quantities, kept)
+            begun, notes = _prepared(scene, Free(*(name in config.quantities for name in ("pose", "focal"))), kept)
             said += notes
             cameras = (frame.camera for frame in scene.frames)
             frames = (replace(frame, camera=one) for frame, one in zip(begun.frames, cameras, strict=True))
@@ -84,7 +85,7 @@ def start(
             for words in () if kept else (*said, *learner.model.notes):
                 recorder.say(words)
             with keeps(lambda: _kept_words(folder, recorder.kept_step, total)):
-                run = Run(learn(learner, data, recorder, workers), folder)
+                run = Run(learn(learner, data, recorder, workers), folder, views_of(scene))
             if words := look_at_range(scene, run.model):
                 recorder.say(words)
             for one in run.learner.quantities.by_name.values():
@@ -133,22 +134,25 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _prepared(scene: Scene, refines: bool, kept: Learner | None) -> tuple[Scene, list[str]]:
-    """The scene as training begins with it, and sentences about that: a depth range that is more than a guess, and, if
-    it `refines` poses, cameras that fit the points."""
+def _prepared(scene: Scene, refines: Free, kept: Learner | None) -> tuple[Scene, list[str]]:
+    """The scene as training begins with it, and sentences about that: a depth range that is more than a guess, and
+    cameras that fit the points, in what it `refines`."""
     if kept is not None:
         far, near = kept.setting.disparities
-        return (replace(scene, near=1 / near, far=1 / far) if scene.range_from == "cameras" else scene), []
+        held = near >= 1 / scene.near and far <= 1 / scene.far  # it may have been widened
+        return (replace(scene, near=1 / near, far=1 / far) if scene.range_from == "cameras" or held else scene), []
     if scene.range_from == "cameras":
         found, words = measured_range(scene, refines)
         return found, [words]
-    if not refines or (scene.points is not None and len(scene.points) >= ENOUGH):
-        return scene, []
+    scene, words = widened_range(scene)
+    said = [words] if words else []
+    if not any(refines) or (scene.points is not None and len(scene.points) >= ENOUGH):
+        return scene, said
     try:
-        found, words = triangulated(scene, adjust=True)
+        found, words = triangulated(scene, adjust=refines)
     except (ValueError, OSError):
-        return scene, []  # the start says why
-    return found, [words] if words else []
+        return scene, said  # the start says why
+    return found, [*said, words] if words else said
 
 
 def _kept(device: torch.device, folder: Path | None, resume: bool) -> Learner | None:

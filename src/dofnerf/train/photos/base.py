@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from dofnerf.camera import Camera
-from dofnerf.models.data import Setting
+from dofnerf.models.data import Setting, TrainingData
 from dofnerf.optics import LearnedLens, to_display, to_linear
 from dofnerf.optics.light import Curve
+from dofnerf.scenes import Scene
 from dofnerf.train.registry import Registry
 
 
@@ -43,6 +44,9 @@ class PhotoQuantity(nn.Module):
         """Called once in the life of a run, with the photos' cameras as the scene has them and as the start found
         them."""
 
+    def look(self, scene: Scene, data: TrainingData, light: Curve) -> None:
+        """Called after that: what the photos themselves tell before training."""
+
     def rate(self, share: float) -> float:
         """The learning rate (Adam) after that share of the steps in which it learns."""
         raise NotImplementedError
@@ -63,7 +67,8 @@ class PhotoQuantity(nn.Module):
         return camera
 
     def develop(self, light: Tensor, photo: Tensor, places: Tensor) -> Tensor:
-        """Rendered linear light (…, 3) as photos (…) show it, at `places` (…, 2): (x, y) from 0 to 1 over the photo."""
+        """Rendered linear light (…, 3) as photos (…), or one photo (), show it, at `places` (…, 2): (x, y) from 0 to 1
+        over the photo."""
         return light
 
     def columns(self, setting: Setting) -> dict[str, Sequence[float | str]]:
@@ -83,6 +88,21 @@ class PhotoQuantity(nn.Module):
         return ""
 
 
+class CameraQuantity(PhotoQuantity):
+    """One that changes cameras and is not learned by gradients: photos are registered to the scene now and then
+    (`train.loop`). `settled` once a round has not paid."""
+
+    settled: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("settled", torch.tensor(False))
+
+    def move(self, given: Sequence[Camera], found: Sequence[Camera]) -> None:
+        """Take over what was found for the M photos, whose cameras in the scene are `given`."""
+        raise NotImplementedError
+
+
 TRIAL = 0.25  # share of the steps after which a quantity that found nothing is left alone
 _registry = Registry("dofnerf.train.photos", "QUANTITY", "photo quantity")
 quantities, register = _registry, _registry.register
@@ -95,6 +115,7 @@ class PhotoQuantities:
         first = sorted(configs, key=lambda name: name != "lens")  # its columns lead the table of photos
         self.by_name = {name: _registry.get(name).make(configs[name], setting) for name in first}
         self.setting, self.light, self.searches = setting, light, searches
+        self.undone = set[str]()  # names of those that turned out to be negligible: their values are 0
 
     @property
     def lens(self) -> LearnedLens:
@@ -122,13 +143,14 @@ class PhotoQuantities:
         return camera
 
     def develop(self, colour: Tensor, photo: int | Tensor, pixels: Tensor | None = None) -> Tensor:
-        if not self._with("develop"):
+        if not self._developing():
             return colour
         return to_display(self.develop_light(to_linear(colour, self.light), photo, pixels), self.light)
 
     def develop_light(self, light: Tensor, photo: int | Tensor, pixels: Tensor | None = None) -> Tensor:
         """The same for linear light."""
-        if not self._with("develop"):
+        developing = self._developing()
+        if not developing:
             return light
         if pixels is None:
             rows, columns = (torch.arange(count, device=light.device) + 0.5 for count in light.shape[:2])
@@ -136,10 +158,14 @@ class PhotoQuantities:
             places = torch.stack(grid[::-1], dim=-1)
         else:
             places = pixels / torch.tensor(self.setting.size, device=light.device)
-        photos = torch.as_tensor(photo, device=light.device).expand(light.shape[:-1])
-        for one in self._with("develop"):
+        photos = torch.as_tensor(photo, device=light.device)
+        for one in developing:
             light = one.develop(light, photos, places)
         return light
+
+    def _developing(self) -> list[PhotoQuantity]:
+        undone = [self.by_name[name] for name in self.undone]
+        return [one for one in self._with("develop") if one not in undone]
 
     def _with(self, way: str) -> list[PhotoQuantity]:
         return [one for one in self.by_name.values() if getattr(type(one), way) is not getattr(PhotoQuantity, way)]

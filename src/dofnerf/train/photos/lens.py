@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -43,12 +44,19 @@ class LensConfig:
     """Move only the lenses of the photos in the batch; otherwise Adam's momentum moves all."""
     share_aperture: Sharing = "none"
     """Photos that share one aperture: none, those of one f-number by EXIF, or all."""
+    character: bool = False
+    """Also find the character of the lens: cat's eye, blades, a soft or hard rim; kept if it explains pixels that are
+    held back. Splats only."""
     max_radius: float = 16.0
     """The largest blur radius in pixels that the lens can learn, from one end of the depth range to the other."""
 
     def __post_init__(self) -> None:
-        if not (0 < self.lens_rate < 1 and self.max_radius > 0 and self.search_width >= 8):
-            raise ValueError("lens_rate must be in 0 … 1, max_radius above 0 and search_width 8 or more")
+        if not 0 < self.lens_rate < 1:
+            raise ValueError(f"--lens-rate must lie between 0 and 1, found {self.lens_rate:g}")
+        if not 0 < self.max_radius < math.inf:
+            raise ValueError(f"--max-radius must be above 0 and finite, found {self.max_radius:g}")
+        if self.search_width < 8:
+            raise ValueError(f"--search-width must be 8 or more, found {self.search_width}")
         if not all(0 < share < 1 for share in self.refits):
             raise ValueError(f"refits are shares from 0 to 1, found {self.refits}")
         if not (self.start_blur >= 0 and 0 <= self.start_focus <= 1):

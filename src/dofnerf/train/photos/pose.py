@@ -19,7 +19,7 @@ from torch import Tensor
 
 from dofnerf.camera import Camera, motion, moved
 from dofnerf.models.data import Setting
-from dofnerf.train.photos.base import PhotoQuantity
+from dofnerf.train.photos.base import CameraQuantity
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,13 @@ class PoseConfig:
     """Refine the pose of each photo's camera, where that brings renders nearer to pixels that are held back for it."""
 
 
-class PhotoPose(PhotoQuantity):
+class PhotoPose(CameraQuantity):
     """`turn` (P, 3) in radians, `shift` (P, 3) in scene units, for each of P places: photos of a focus bracket share
-    one (`place` (M,)). `settled` once a round of registration has not paid."""
+    one (`place` (M,))."""
 
     name, Config = "pose", PoseConfig
     turn: Tensor
     shift: Tensor
-    settled: Tensor
     place: Tensor
     centres: Tensor
     depth: float
@@ -54,7 +53,6 @@ class PhotoPose(PhotoQuantity):
         first = torch.tensor([int((place == one).nonzero()[0]) for one in range(int(place.max()) + 1)])
         for name in ("turn", "shift"):
             quantity.register_buffer(name, torch.zeros(len(first), 3))
-        quantity.register_buffer("settled", torch.tensor(False))
         quantity.register_buffer("place", place)
         quantity.register_buffer("centres", (centres[first] - centres[first].mean(0)).float())
         quantity.depth = 2 / sum(setting.disparities)

@@ -1,0 +1,169 @@
+"""How well each photo determines its lens, exposure and camera: standard errors from the curvature at the end of
+training.
+
+Gauss-Newton, with the scene held fixed. The picture of a photo, rendered as shot, changes with aperture and focus
+(finite differences), with the gain of the light, and with turn and shift of the camera (`registration`). With slopes J,
+residuals r and weights W, the curvature is H = Jᵀ W J, and the covariance of the solution
+
+    H⁻¹ (Σ over blocks of g gᵀ) H⁻¹,    g = Jᵀ W r of a block of pixels
+
+because residuals of neighbouring pixels are alike: those of a block count as one observation (White's estimate, by
+clusters). All parameters are in H together, so what looks alike, such as a change of focus and of aperture in a photo
+of one plane, is uncertain in both.
+
+Held fixed, a scene seems to be certain; but it was learned from the same photos. So there are a factor for what it
+absorbs of each photo's own errors, and a share that all photos of a run have in common, such as apertures that are all
+a little too wide. Both were fitted on synthetic scenes and tested on others (`benchmarks/error_bars.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dofnerf.models.base import BLURS
+from dofnerf.models.data import TrainingData, shrunk, shrunk_mask
+from dofnerf.models.losses import residual
+from dofnerf.optics import scatter_layers
+from dofnerf.train.learner import Learner
+from dofnerf.train.registration import gain_slopes, motion_slopes, robust_weights
+
+NAMES = ("aperture", "focus_disparity", "exposure", "turn", "shift")
+"""Of the columns: pixels × scene units; 1 / scene units; natural logarithm of the gain; radians; scene units."""
+_WIDEST, _WIDEST_SLOW = 256, 96  # pixels across of the pictures that are compared; of models that render slowly
+_BLOCK, _LEAST_ACROSS = 32, 5  # pixels: side of the blocks that count as one observation; as many side by side
+_LAYERS = 8
+_STEP = 0.2  # pixels of blur, for finite differences
+_MOST = 1e6  # stands for "nothing is known"
+# Fitted by benchmarks/error_bars.py: the factor, and what is common to all photos of a run.
+_FACTOR = {"aperture": 6.4, "focus_disparity": 4.0}
+_COMMON_APERTURE = 0.025  # of the aperture
+_COMMON_FOCUS = 0.046  # pixels of blur
+_UNKNOWN = 0.5  # of the aperture, or of the range of disparities: with larger errors, nothing is known
+
+
+class Slopes(NamedTuple):
+    """Of a photo: `off`, the residuals (H, W, 3); `slopes` (H, W, 3, P) of the picture; `weight` (H, W, 3)."""
+
+    off: Tensor
+    slopes: Tensor
+    weight: Tensor
+
+
+@torch.no_grad()
+def measure(learner: Learner, data: TrainingData) -> Tensor:
+    """(M, 5): the standard errors of each photo's `NAMES`, before what is common to all."""
+    return torch.stack([_errors(slopes_of(learner, data, i)) for i in range(len(data.cameras))])
+
+
+@torch.no_grad()
+def slopes_of(learner: Learner, data: TrainingData, photo: int) -> Slopes:
+    """How the picture of a photo changes with aperture, focus disparity, log gain, three turns and three shifts."""
+    tall, wide = data.size
+    width = min(wide, _WIDEST if learner.model.is_quick else _WIDEST_SLOW)
+    height = max(1, round(tall * width / wide))
+    camera = learner.quantities.camera(data.cameras[photo], photo).resized(width, height)
+    mask = data.mask(photo)
+    counts = None if mask is None else shrunk_mask(mask, width, height)
+    sharp, layers = learner.model.layers(camera, _LAYERS)
+    light, scale = learner.config.light, width / wide
+    aperture, focus = (float(value[photo]) for value in (learner.lens.aperture, learner.lens.focus_disparity))
+
+    def picture(wider: float = 0.0, nearer: float = 0.0) -> Tensor:
+        radius = scale * (aperture + wider) * (focus + nearer - layers.disparity)
+        image = scatter_layers(layers.colour, layers.alpha, radius, light=light)
+        return learner.quantities.develop(image, photo)
+
+    far, near = learner.setting.disparities
+    step = min(_STEP / (scale * (near - far)), aperture / 2) or _STEP / (scale * (near - far))
+    closer = min(_STEP / max(scale * aperture, 1e-9), 0.1 * (near - far), focus or math.inf)
+    image = picture()
+    by_aperture = (picture(step) - picture(-step)) / (2 * step) if step < aperture else (picture(step) - image) / step
+    by_focus = (picture(0.0, closer) - picture(0.0, -closer)) / (2 * closer)
+    off = residual(image, shrunk(data.photos[photo], width, height), mask=counts)
+    moves, gains = motion_slopes(image, sharp.disparity, camera)[..., :6], gain_slopes(image, light)
+    slopes = [by_aperture[..., None], by_focus[..., None], gains.sum(-1, keepdim=True), moves]
+    return Slopes(off, torch.cat(slopes, dim=-1), robust_weights(off))
+
+
+def covariance(found: Slopes, block: int | None = None) -> np.ndarray:
+    """(P, P): of the solution, by blocks of pixels; `block` 0 takes each value as an observation of its own."""
+    off, slopes, weight = (part.double().numpy(force=True) for part in found)
+    height, width, _, count = slopes.shape
+    block = max(1, min(_BLOCK, width // _LEAST_ACROSS)) if block is None else block
+    weighted = slopes * weight[..., None]
+    curvature = np.einsum("hwcp,hwcq->pq", weighted, slopes)
+    unit = np.sqrt(np.maximum(np.diag(curvature), 1e-300))
+    inverse = np.linalg.pinv(curvature / np.outer(unit, unit), rcond=1e-9, hermitian=True) / np.outer(unit, unit)
+    scores = weighted * off[..., None]
+    if block:
+        scores = scores.sum(2)
+        rows, columns = (np.arange(size) // block for size in (height, width))
+        number = rows[:, None] * (columns[-1] + 1) + columns
+        sums = np.zeros((number.max() + 1, count))
+        np.add.at(sums, number, scores)
+        sums *= math.sqrt(len(sums) / max(len(sums) - count, 1))
+    else:
+        sums = scores.reshape(-1, count)
+    return inverse @ (sums.T @ sums) @ inverse
+
+
+def standard_errors(learner: Learner) -> dict[str, list[float | None]]:
+    """Of each training photo, by `NAMES` and in their units; None where the photo says nothing. Empty if none were
+    measured: in a run without a lens, of an earlier version, or before its end."""
+    if learner.precision is None:
+        return {}
+    found = {name: learner.precision[:, k].double() for k, name in enumerate(NAMES)}
+    aperture, (far, near) = learner.lens.aperture.detach().double().cpu(), learner.setting.disparities
+    for name in NAMES:
+        found[name] = found[name] * _FACTOR.get(name, _FACTOR["aperture"])
+    found["aperture"] = torch.hypot(found["aperture"], _COMMON_APERTURE * aperture)
+    found["focus_disparity"] = torch.hypot(found["focus_disparity"], _COMMON_FOCUS / aperture.clamp(min=1e-9))
+    most = {"aperture": _UNKNOWN * aperture, "focus_disparity": _UNKNOWN * (near - far) + 0 * aperture}
+    blurs = (learner.lens.largest_radius.detach() >= BLURS).cpu()
+    return {
+        name: [
+            None if name in most and not (value <= most[name][i] and blurs[i]) else value
+            for i, value in enumerate(values.tolist())
+        ]
+        for name, values in found.items()
+    }
+
+
+def lens_notes(learner: Learner) -> list[str]:
+    """For each training photo, what its blur does not tell; empty if it tells all. No list if nothing was measured."""
+    errors, notes = standard_errors(learner), []
+    if not errors:
+        return []
+    for i, blurs in enumerate((learner.lens.largest_radius.detach() >= BLURS).tolist()):
+        words = {"aperture": "aperture", "focus_disparity": "focus"}
+        missing = [word for name, word in words.items() if errors[name][i] is None]
+        told = f"its blur tells nothing of its {' and '.join(missing)}" if missing else ""
+        notes.append(told if blurs else "sharp all over: tells neither aperture nor focus")
+    return notes
+
+
+def error_columns(learner: Learner) -> dict[str, list[float | str]]:
+    """For the table of photos: standard errors of what was learned, in the units of the table; empty where unknown."""
+    errors, learned = standard_errors(learner), learner.quantities.by_name
+    if not errors:
+        return {}
+    columns = {"aperture_se": (errors["aperture"], 1.0), "focus_disparity_se": (errors["focus_disparity"], 1.0)}
+    if "exposure" in learned:
+        columns["exposure_stops_se"] = errors["exposure"], 1 / math.log(2)
+    if "pose" in learned:
+        columns |= {"turned_degrees_se": (errors["turn"], 180 / math.pi), "shifted_se": (errors["shift"], 1.0)}
+    found: dict[str, list[float | str]] = {
+        name: ["" if value is None else unit * value for value in values] for name, (values, unit) in columns.items()
+    }
+    return {**found, "lens_note": list(lens_notes(learner))}
+
+
+def _errors(found: Slopes) -> Tensor:
+    variance = np.diag(covariance(found))
+    known = [*variance[:3], variance[3:6].sum(), variance[6:].sum()]
+    return torch.tensor([min(math.sqrt(max(value, 0.0)), _MOST) for value in known])

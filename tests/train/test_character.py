@@ -1,0 +1,139 @@
+"""The character of a lens: how it weighs the opening, and that it is found again in pictures by a known one."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from tiny_world import InMemory
+
+from dofnerf.camera import Camera
+from dofnerf.models.data import Setting, training_data
+from dofnerf.models.splat.model import begin_splats
+from dofnerf.optics import Lens
+from dofnerf.optics.shapes import DISC, Blades, RealLens, part_weights
+from dofnerf.scenes import Frame, Scene
+from dofnerf.train import Run, character, checkpoint, preset
+from dofnerf.train.character import fit_character
+from dofnerf.train.learner import Learner
+
+WIDTH, HEIGHT, FOCAL, NEAR, FAR = 96, 64, 60.0, 2.0, 6.0
+TRUTH = RealLens(6, 0.0, 1.0, (0.5, 0.0), rotation=math.radians(20))
+
+
+def grid(side=401):
+    """Points evenly over a square around the lens, and which of them lie on it."""
+    x = torch.linspace(-1, 1, side, dtype=torch.float64)
+    points = torch.stack(torch.meshgrid(x, x, indexing="xy"), dim=-1)
+    return points, points.norm(dim=-1) <= 1
+
+
+def test_a_cats_eye_has_the_area_of_two_circles():
+    """The lens that two circles of radius 1 at distance d have in common: 2 acos(d/2) − d/2 √(4 − d²)."""
+    points, _ = grid()
+    for angle in (0.0, 0.4, 0.9):
+        shift = 1.5 * angle
+        open_ = RealLens(cats_eye=1.5).weight(points, torch.tensor([angle, 0.0]))
+        wanted = 2 * math.acos(shift / 2) - shift / 2 * math.sqrt(4 - shift**2)
+        assert float(open_.mean()) * 4 == pytest.approx(wanted, rel=0.01)
+    # What is seen at the right loses the side of the opening that is at the right, behind a rim in front of it.
+    weight = RealLens(cats_eye=1.5).weight(torch.tensor([[0.9, 0.0], [-0.9, 0.0]]), torch.tensor([0.5, 0.0]))
+    assert weight.tolist() == [0.0, 1.0]
+
+
+def test_a_profile_moves_light_and_keeps_its_sum():
+    points, inside = grid()
+    for profile in ((0.5, 0.0), (-0.5, 0.2)):
+        weight = RealLens(profile=profile).weight(points, torch.zeros(2))[inside]
+        assert float(weight.mean()) == pytest.approx(1.0, abs=0.02)
+        rim, middle = weight[points[inside].norm(dim=-1) > 0.9].mean(), weight[points[inside].norm(dim=-1) < 0.1].mean()
+        assert (rim > middle) == (profile[0] > 0)
+
+
+def test_blades_are_the_polygons_and_round_to_a_disc():
+    points, _ = grid(201)
+    polygon = Blades(5, rotation=0.3).weight(points, torch.zeros(2))
+    assert torch.equal(RealLens(5, rotation=0.3).weight(points, torch.zeros(2)), polygon)
+    assert torch.allclose(
+        RealLens(5, 1.0, rotation=0.3).weight(points, torch.zeros(2)), DISC.weight(points, torch.zeros(2))
+    )
+
+
+def test_weights_of_parts_are_means_over_them():
+    """Interpolated over the picture, and against single directions."""
+    generator = torch.Generator().manual_seed(0)
+    points = torch.rand(7, 5, 2, generator=generator) * 1.4 - 0.7
+    camera = Camera(np.eye(4)[:3], FOCAL, FOCAL, WIDTH / 2, HEIGHT / 2, WIDTH, HEIGHT)
+    tangents = torch.from_numpy(camera.tangents()).float()
+    found = part_weights(RealLens(cats_eye=1.0, profile=(0.3, 0.1)), points, tangents)
+    assert found.shape == (7, HEIGHT, WIDTH)
+    for row, column in ((0, 0), (HEIGHT - 1, WIDTH - 1)):
+        alone = RealLens(cats_eye=1.0, profile=(0.3, 0.1)).weight(points, tangents[row, column]).mean(1)
+        assert torch.allclose(found[:, row, column], alone, atol=1e-5)
+
+
+def world(shape, noise=0.004):
+    """Cards of coloured noise at three depths, photographed through a lens of that shape; and the true learner."""
+    rng, places = np.random.default_rng(0), []
+    cameras = [
+        Camera(np.eye(4)[:3] + 0.1 * i * np.eye(3, 4, 3), FOCAL, FOCAL, WIDTH / 2, HEIGHT / 2, WIDTH, HEIGHT)
+        for i in range(3)
+    ]
+    for depth, columns in ((NEAR, (-10, 40)), (3.0, (36, 70)), (FAR, (60, WIDTH + 10))):
+        pixels = np.stack(np.meshgrid(np.arange(*columns, 3) + 1.0, np.arange(-9, HEIGHT + 9, 3) + 1.0), -1).reshape(
+            -1, 2
+        )
+        places.append(
+            (cameras[0].unproject(pixels, np.full(len(pixels), depth)), np.full(len(pixels), 1.8 * depth / FOCAL))
+        )
+    points, sizes = (torch.from_numpy(np.concatenate(part)).float() for part in zip(*places, strict=True))
+    colours = torch.from_numpy(rng.choice([0.05, 0.3, 0.95], (len(points), 3))).float()
+    model = begin_splats(points, colours, sizes, 0, 2.2)
+    with torch.no_grad():
+        model.opacity_logits.fill_(4.0)
+    aperture, frames = 30.0, []
+    for i, camera in enumerate(cameras):
+        lens = Lens(aperture, focus_disparity=1 / (NEAR if i % 2 else FAR), shape=shape)
+        with torch.no_grad():
+            image = model.picture(camera, lens, degree=0, parts=217, turn=0.3).image.numpy()
+        frames.append(
+            Frame(f"{i}", camera, InMemory(image + noise * rng.standard_normal(image.shape).astype(np.float32)))
+        )
+    place = Scene("cards", "test", tuple(frames), NEAR, FAR, (0, 1, 2), ())
+    made = preset("fast", "splat").changed({"method": {"splats": 10, "degree": 0}})
+    setting = Setting.of(place)
+    learner = Learner(made, setting, model)
+    with torch.no_grad():
+        learner.lens.raw_aperture.copy_(torch.logit(1.04 * aperture / learner.lens.max_aperture).expand(3))
+        low, high = learner.lens.focus_range
+        focus = torch.tensor([1 / FAR, 1 / NEAR, 1 / FAR])
+        learner.lens.raw_focus.copy_(torch.logit((focus - low) / (high - low)))
+    return learner, training_data(place, "given", torch.device("cpu"))
+
+
+def test_a_known_character_is_found_again(monkeypatch):
+    monkeypatch.setattr(character, "_BLADES", (5, 6))
+    learner, data = world(TRUTH)
+    found = fit_character(learner, data)
+    assert found.pays and found.shape.blades == 6
+    assert found.shape.cats_eye == pytest.approx(1.0, rel=0.1)
+    assert found.shape.profile[0] == pytest.approx(0.5, rel=0.1)
+    turn = math.degrees(found.shape.rotation - TRUTH.rotation) % 60
+    assert min(turn, 60 - turn) < 4
+    assert found.factor == pytest.approx(1 / 1.04, rel=0.02)
+
+
+def test_a_disc_stays_one(monkeypatch):
+    monkeypatch.setattr(character, "_BLADES", (6,))
+    learner, data = world(None)
+    assert not fit_character(learner, data).pays
+
+
+def test_a_run_keeps_its_character_and_renders_by_it(tmp_path, capsys):
+    learner, _ = world(TRUTH)
+    learner.lens.shape = TRUTH
+    learner.progress.step = learner.config.method.total
+    again = checkpoint.unpack(checkpoint.pack(learner))
+    assert again.lens.shape.tensor().tolist() == pytest.approx(TRUTH.tensor().tolist())
+    run = Run(again)
+    assert run.lenses[0].shape == again.lens.shape and run.optics.shape == again.lens.shape
