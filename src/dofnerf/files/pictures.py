@@ -226,6 +226,23 @@ def write_exr(path: Path | str, channels: dict[str, np.ndarray]) -> None:
             raise OSError(f"{path}: cannot be written; the disk may be full") from None
 
 
+def write_exr_parts(path: Path | str, parts: dict[str, dict[str, np.ndarray]]) -> None:
+    """Write several pictures of named float32 channels (H, W) as the parts of one EXR."""
+    import OpenEXR
+
+    made = []
+    for name, channels in parts.items():
+        data = {channel: np.ascontiguousarray(values, dtype=np.float32) for channel, values in channels.items()}
+        header = {"name": name, "compression": OpenEXR.ZIP_COMPRESSION, "type": OpenEXR.scanlineimage}
+        made.append(OpenEXR.Part(header, data))
+    with atomic(Path(path)) as temporary:
+        try:
+            with _silenced():
+                OpenEXR.File(made).write(str(temporary))
+        except RuntimeError:  # it does not say why
+            raise OSError(f"{path}: cannot be written; the disk may be full") from None
+
+
 def to_bytes(image: np.ndarray) -> np.ndarray:
     """Display floats 0..1 → rounded uint8; uint8 passes through."""
     if image.dtype == np.uint8:

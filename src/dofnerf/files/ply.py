@@ -11,7 +11,7 @@ green, all of blue), opacity (a logit), scale_0 … 2 (logarithms), rot_0 … 3 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +26,12 @@ TYPES = {
     "float64": "f8",
 }  # fmt: skip
 GREY = 128
+NOT_TURNED = (1.0, 0.0, 0.0, 0.0)
 BASES = (1, 4, 9, 16)  # spherical harmonics of degree 0 to 3
-_HEADER = 1 << 16  # bytes that a header may have
+HEADER = 1 << 16  # bytes that a header may have
 _COLOURS = ("red", "green", "blue")
 _MARK = "dofnerf"
+_SOLID = 30.0  # the logit of what is as solid as can be
 
 
 @dataclass(frozen=True)
@@ -104,44 +106,54 @@ class Splats:
 
 @dataclass(frozen=True)
 class Drawing:
-    """How to draw splats, which their layout cannot say; a comment in the header of our own files does.
+    """How to draw splats, which most layouts cannot say; a comment in the header of our own .ply does.
 
-    `blend`: colours mix as "display" values or as "light"; `background` (red, green, blue) is behind them; `up` is the
-    scene's up axis.
+    `blend`: colours mix as "display" values, or as "light"; or the harmonics themselves give "linear" light (glTF's
+    lin_rec709_display). `background` (red, green, blue) is behind them; `up` is the scene's up axis as it was before it
+    was rotated by the quaternion `turn` (w, x, y, z) into what the file holds. `antialiased`: it was trained so.
     """
 
-    blend: str
-    background: tuple[float, ...]
-    up: tuple[float, ...]
+    blend: str = "display"
+    background: tuple[float, ...] = (0.0, 0.0, 0.0)
+    up: tuple[float, ...] = (0.0, -1.0, 0.0)
+    turn: tuple[float, ...] = NOT_TURNED
+    antialiased: bool = False
 
     @property
     def comment(self) -> str:
-        listed = (",".join(f"{value:.6g}" for value in values) for values in (self.background, self.up))
-        return "{} blend={} background={} up={}".format(_MARK, self.blend, *listed)
+        listed = (",".join(f"{value:.9g}" for value in values) for values in (self.background, self.up, self.turn))
+        words = "{} blend={} background={} up={} turn={}".format(_MARK, self.blend, *listed)
+        return words.removesuffix(" turn=1,0,0,0")
+
+
+def check_drawing(drawing: Drawing, where: str) -> Drawing:
+    """The drawing with a `turn` of unit length; ValueError if it is not sound."""
+    numbers = drawing.background, drawing.up, drawing.turn
+    sound = drawing.blend in ("display", "light", "linear") and [len(values) for values in numbers] == [3, 3, 4]
+    sound = sound and all(np.isfinite(values).all() and max(map(abs, values)) < LARGEST_NUMBER for values in numbers)
+    length = float(np.linalg.norm(drawing.turn)) if sound else 0.0
+    if not sound or min(drawing.background) < 0 or max(drawing.background) > 1 or not any(drawing.up) or length < 1e-6:
+        raise ValueError(f"{where}: does not say how to draw it: {shown(drawing.comment)}")
+    return replace(drawing, turn=tuple(value / length for value in drawing.turn))
 
 
 def read_drawing(path: Path | str) -> Drawing | None:
     """The comment of a .ply that says how to draw it; None for those of other tools."""
     with open_regular(path) as file:
-        header = file.read(_HEADER).split(b"end_header")[0].decode("ascii", "replace")
+        header = file.read(HEADER).split(b"end_header")[0].decode("ascii", "replace")
     comment = next((line for line in header.split("\n") if line.startswith(f"comment {_MARK} ")), None)
     if comment is None:
         return None
-    parts = dict(word.split("=", 1) for word in comment.split()[2:] if "=" in word)
+    parts = {"turn": "1,0,0,0"} | dict(word.split("=", 1) for word in comment.split()[2:] if "=" in word)
     try:
-        background, up = (tuple(float(value) for value in parts[name].split(",")) for name in ("background", "up"))
-        sound = parts["blend"] in ("display", "light") and len(background) == len(up) == 3
+        background, up, turn = (
+            tuple(float(value) for value in parts[name].split(",")) for name in ("background", "up", "turn")
+        )
+        blend = parts["blend"]
     except (KeyError, ValueError):
-        sound = False
-    if (
-        not sound
-        or not np.isfinite((background, up)).all()
-        or min(background) < 0
-        or max(background) > 1
-        or not any(up)
-    ):
-        raise ValueError(f"{path}: its header does not say how to draw it: {shown(comment.removeprefix('comment '))}")
-    return Drawing(parts["blend"], background, up)
+        words = shown(comment.removeprefix("comment "))
+        raise ValueError(f"{path}: its header does not say how to draw it: {words}") from None
+    return check_drawing(Drawing(blend, background, up, turn), f"{path}: its header")
 
 
 def write_splats(path: Path | str, splats: Splats, drawing: Drawing | None = None) -> None:
@@ -174,33 +186,52 @@ def read_splats(path: Path | str) -> Splats:
     if missing:
         what = "points, not splats" if {"opacity", "scale_0", "rot_0"} <= set(missing) else "splats"
         raise ValueError(f"{path}: a .ply of {what}: the property {missing[0]} is missing")
-    if not len(table):
-        raise ValueError(f"{path}: it holds no splats")
     rest = sum(name.startswith("f_rest_") for name in names)
     bases = 1 + rest // 3
     if rest % 3 or bases not in BASES or any(f"f_rest_{i}" not in names for i in range(rest)):
         raise ValueError(f"{path}: {rest} properties f_rest_*, expected 0, 9, 24 or 45, numbered from 0")
 
     def columns(*wanted: str) -> np.ndarray:
-        with np.errstate(over="ignore"):  # caught here
-            values = np.stack([table[name] for name in wanted], axis=-1).astype(np.float32)
-        bad = ~(np.abs(values) < LARGEST_NUMBER)
-        if bad.any():
-            row, column = np.argwhere(bad)[0]
-            raise ValueError(f"{path}: splat {row}: {wanted[column]} is {values[row, column]:g}")
-        return values
+        with np.errstate(over="ignore"):  # caught by check_splats
+            return np.stack([table[name] for name in wanted], axis=-1).astype(np.float32)
 
-    rotations = columns(*rotation)
-    norm = np.linalg.norm(rotations.astype(np.float64), axis=1, keepdims=True)
-    if not norm.min() > 0:
-        raise ValueError(f"{path}: splat {int(np.argmin(norm))}: its rotation is zero")
     harmonics = np.empty((len(table), bases, 3), dtype=np.float32)
     harmonics[:, 0] = columns(*colour)
     if rest:
         by_channel = columns(*(f"f_rest_{i}" for i in range(rest))).reshape(len(table), 3, bases - 1)
         harmonics[:, 1:] = by_channel.transpose(0, 2, 1)
-    unit = (rotations / norm).astype(np.float32)
-    return Splats(columns("x", "y", "z"), columns(*scale), unit, columns("opacity")[:, 0], harmonics)
+    splats = Splats(columns("x", "y", "z"), columns(*scale), columns(*rotation), columns("opacity")[:, 0], harmonics)
+    return check_splats(splats, path)
+
+
+def check_splats(splats: Splats, path: Path | str) -> Splats:
+    """The splats with unit rotations; ValueError if there are none, or one has NaN, infinity, an absurd number or no
+    rotation. Opacities alone may be infinite, as logits of bytes 0 and 255 are in files of other tools."""
+    splats = replace(splats, opacities=_finite(splats.opacities))
+    if not len(splats):
+        raise ValueError(f"{path}: it holds no splats")
+    count = len(splats)
+    rest = splats.harmonics[:, 1:].transpose(0, 2, 1)
+    for names, values in (
+        (("x", "y", "z"), splats.means),
+        (tuple(f"scale_{i}" for i in range(3)), splats.log_scales),
+        (tuple(f"rot_{i}" for i in range(4)), splats.rotations),
+        (("opacity",), splats.opacities[:, None]),
+        (tuple(f"f_dc_{i}" for i in range(3)), splats.harmonics[:, 0]),
+        (tuple(f"f_rest_{i}" for i in range(rest[0].size)), rest.reshape(count, -1)),
+    ):
+        bad = ~(np.abs(values) < LARGEST_NUMBER)  # NaN too
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise ValueError(f"{path}: splat {row}: {names[column]} is {values[row, column]:g}")
+    norm = np.linalg.norm(splats.rotations.astype(np.float64), axis=1, keepdims=True)
+    if not norm.min() > 0:
+        raise ValueError(f"{path}: splat {int(np.argmin(norm))}: its rotation is zero")
+    return replace(splats, rotations=(splats.rotations / norm).astype(np.float32))
+
+
+def _finite(logits: np.ndarray) -> np.ndarray:
+    return np.where(np.isinf(logits), np.copysign(_SOLID, logits), logits).astype(np.float32)
 
 
 def _write_vertices(path: Path, columns: Sequence[tuple[str, str, np.ndarray]], comments: Sequence[str] = ()) -> None:
@@ -223,41 +254,60 @@ def _read_vertices(path: Path, what: str) -> np.ndarray:
         raise ValueError(f"{path}: not a .ply of {what} that can be read ({first_line(error)})") from None
 
 
-def _vertices(data: bytes) -> np.ndarray:
-    """The vertices as a structured array; any order of columns, little- and big-endian, ascii."""
+@dataclass(frozen=True)
+class Element:
+    """A part of a .ply: `fields` are (name, type) of its properties, as the header says them."""
+
+    name: str
+    count: int
+    fields: list[tuple[str, str]]
+
+    def layout(self, order: str = "<") -> np.dtype:
+        """One row, in this byte order; ValueError for lists and unknown types."""
+        for _, kind in self.fields:
+            if kind not in TYPES:
+                raise ValueError(f"a {self.name} has a property of type {kind:.20}")
+        return np.dtype([(name, order + TYPES[kind]) for name, kind in self.fields])
+
+
+def read_header(data: bytes) -> tuple[str, list[Element], int]:
+    """Format, elements, and where the rows begin."""
     if not data.startswith(b"ply"):
         raise ValueError("it does not begin with 'ply'")
-    if b"end_header" not in data[:_HEADER]:
+    if b"end_header" not in data[:HEADER]:
         raise ValueError("its header has no end")
-    end = data.index(b"end_header", 0, _HEADER)
+    end = data.index(b"end_header", 0, HEADER)
     lines = data[:end].decode("ascii").split("\n")
     start = data.index(b"\n", end) + 1
     if lines[0].strip() != "ply":
         raise ValueError("it does not begin with 'ply'")
-    form, count, fields, current = "", 0, [], ""
+    form, elements = "", list[Element]()
     for words in (line.split() for line in lines[1:]):
         if words[:1] == ["format"]:
             form = words[1]
         elif words[:1] == ["element"]:
-            if words[1] == "chunk":
-                raise ValueError("it is compressed; save it uncompressed, in SuperSplat: PLY, not compressed")
-            if not current and words[1] != "vertex":
-                raise ValueError("the vertices do not come first")
-            current = words[1]
-            count = int(words[2]) if current == "vertex" else count
-        elif words[:1] == ["property"] and current == "vertex":
-            if words[1] not in TYPES:
-                raise ValueError(f"a vertex has a property of type {words[1]:.20}")
-            fields.append((words[2], TYPES[words[1]]))
+            elements.append(Element(words[1], int(words[2]), []))
+            if elements[-1].count < 0:
+                raise ValueError(f"it claims {elements[-1].count} of {words[1]:.20}")
+        elif words[:1] == ["property"] and elements:
+            elements[-1].fields.append((words[2], words[1]))
+    return form, elements, start
+
+
+def _vertices(data: bytes) -> np.ndarray:
+    """The vertices as a structured array; any order of columns, little- and big-endian, ascii."""
+    form, elements, start = read_header(data)
+    if not elements or elements[0].name != "vertex":
+        raise ValueError("the vertices do not come first")
+    count, fields = elements[0].count, elements[0].fields
+    elements[0].layout()
     if not {"x", "y", "z"} <= {name for name, _ in fields}:
         raise ValueError("it has no x, y, z")
-    if count < 0:
-        raise ValueError(f"it claims {count} points")
     if form == "ascii":
         rows = [line.split() for line in data[start:].decode("ascii").split("\n") if line.strip()][:count]
         if len(rows) < count or any(len(row) < len(fields) for row in rows):
             raise ValueError("it is truncated")
-        table = np.empty(count, dtype=fields)
+        table = np.empty(count, dtype=elements[0].layout())
         values = np.array([row[: len(fields)] for row in rows], dtype=np.float64).reshape(count, len(fields))
         for i, (name, _) in enumerate(fields):
             table[name] = values[:, i]
@@ -265,7 +315,7 @@ def _vertices(data: bytes) -> np.ndarray:
     order = {"binary_little_endian": "<", "binary_big_endian": ">"}.get(form)
     if order is None:
         raise ValueError(f"the format {form:.30} is not known")
-    layout = np.dtype([(name, order + kind) for name, kind in fields])
+    layout = elements[0].layout(order)
     if start + count * layout.itemsize > len(data):
         left = len(data) - start
         raise ValueError(f"it is truncated: {count} points of {layout.itemsize} bytes do not fit into {left}")

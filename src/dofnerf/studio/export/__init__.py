@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 import tyro
 
@@ -24,6 +24,7 @@ from dofnerf.studio.flags import Device, LensFlags, SplatFileFlags, ViewpointFla
 from dofnerf.studio.source import Source, check_focus_at, is_splat_file, open_source
 
 if TYPE_CHECKING:
+    from dofnerf.files.ply import Splats
     from dofnerf.studio.shoot import LayeredPicture
 
 MOST_LAYERS = 16  # that a page's shader takes
@@ -43,7 +44,7 @@ class Kind(ABC):
     """A kind of export, `dofnerf export RUN --name`. `about` is the help of its flag.
 
     `per_view`: it is made for each chosen view, else once. `suffixes`: those of a single file that --out may name.
-    `of_files`: it can be made of a .ply, too.
+    `of_files`: it can be made of a file of splats, too.
     """
 
     name: ClassVar[str]
@@ -78,30 +79,37 @@ class Kind(ABC):
 
 @dataclass(frozen=True)
 class ExportConfig:
-    """Take a trained run elsewhere: as a page to walk around in with a lens, as layers, as points, or as cameras and
-    sharp pictures.
+    """Take a trained run elsewhere: as a page to walk around in with a lens, as splats for other tools, as layers,
+    or as cameras and sharp pictures.
 
     For example:
       dofnerf export runs/mine --html                      a page to walk around in, with a lens
       dofnerf export garden.ply --html --up 0,0,1          the same of anybody's splats
       dofnerf export runs/mine --html --single-view --view 3 --width 1008 --out photo.html
       dofnerf export runs/mine --rgbd --view 3             colour and depth, layer by layer
-      dofnerf export runs/mine --ply                       splats (of a volumetric run: coloured points)
+      dofnerf export runs/mine --ply --spz                 splats for other tools (of a volumetric run: points)
+      dofnerf export runs/mine --glb                       splats as glTF, which mix as light
+      dofnerf export garden.spz --ply                      one format of splats into another
       dofnerf export runs/mine --cameras                   a folder for nerfstudio: poses, lenses, sharp views
     """
 
     source: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SOURCE")]
-    """The folder of a run (dofnerf train), or a .ply of 3D Gaussians from any tool."""
+    """The folder of a run (dofnerf train), or a file of 3D Gaussians from any tool: .ply (also
+    compressed), .glb, .spz, .sog, .splat."""
     single_view: bool = False
     """For --html: one view in layers of depth, rather than the whole scene to walk around in. Other fields than splats
     have only that."""
     free: bool = False
     """For --html: let people leave the region that the photos saw."""
     layers: int = 4
-    """Layers of depth for --single-view and --rgbd, 1 to 16. Each knows what nearer ones hide; a .ply's guesses it,
+    """Layers of depth for --single-view and --rgbd, 1 to 16. Each knows what nearer ones hide; a file's guesses it,
     unless --blend light is given."""
+    mix: Annotated[Literal["display", "light"] | None, default("light for --glb, else display")] = None
+    """How the splats of a run mix in --ply, --glb and the like. display: as in other tools; colours and opacities are
+    refined for about a minute until they look there as they do here. light: exactly as trained; other tools, where they
+    do not know better, show them darker."""
     out: Annotated[Path | None, default("export in the run", metavar="FOLDER|FILE")] = None
-    """A folder, or, for one page or one .ply, its file. What has the same name is replaced."""
+    """A folder, or, for one page or one file of splats, its name. What has the same name is replaced."""
     viewpoint: ViewpointFlags = field(default_factory=ViewpointFlags)
     lens: LensFlags = field(default_factory=LensFlags)
     splat_file: SplatFileFlags = field(default_factory=SplatFileFlags)
@@ -126,11 +134,11 @@ class ExportConfig:
             if not kind.of_files:
                 others = " or ".join(f"--{name}" for name, other in KINDS.items() if other.of_files)
                 raise ValueError(
-                    f"--{kind.name}: {self.source} is a .ply already, without photos; give {others}, or a run"
+                    f"--{kind.name}: {self.source} is a file of splats, without photos; give {others}, or a run"
                 )
         self.viewpoint.check(for_file)
         self.splat_file.check(for_file)
-        self.lens.check(shows_f_numbers=True)
+        self.lens.check(takes_unit=True)
         if self.viewpoint.camera is None:
             check_focus_at(self.source, self.lens.focus_at, self.viewpoint.width, self.viewpoint.height)
         check_within("--layers", self.layers, 1, MOST_LAYERS)
@@ -147,7 +155,7 @@ class ExportConfig:
 def export_config(arguments: Sequence[str] = ()) -> type[ExportConfig]:
     """The config with a flag for each kind that is known."""
     flags = [(name.replace("-", "_"), _flag(kind), False) for name, kind in KINDS.items()]
-    common = ("view", "width", "single_view", "layers", "aperture", "stops", "fstop", "focus_at", "blades", "out")
+    common = ("view", "width", "single_view", "out")
     everyday = (*(name for name, _, _ in flags), *common)
     annotations = {"EVERYDAY": ClassVar[tuple]}
     namespace = {"__doc__": ExportConfig.__doc__, "EVERYDAY": everyday, "__annotations__": annotations}
@@ -167,6 +175,7 @@ class Job:
         if any(kind.per_view for kind in config.kinds):
             self.views = viewpoints(flags, source)
             self.views = self.views if flags.view or flags.views is not None else self.views[:1]
+        self.refined: Splats | None = None  # by splat_kind
         self._layered: tuple[Viewpoint, LayeredPicture] | None = None
 
     def layered(self, view: Viewpoint) -> LayeredPicture:

@@ -51,7 +51,7 @@ class Page(Kind):
         return f"{words}, {megabytes:.2f} MB{large * (megabytes > LARGE_PAGE)}"
 
     def hint(self, job: Job, view: Viewpoint | None) -> str:
-        name, words = self.target(job, view).name, html.escape(title(job.source))
+        name, words = self.target(job, view).name, html.escape(job.source.title)
         return "" if view is not None else f"embed    {IFRAME.format(name, words)}"
 
     def _write_view(self, job: Job, view: Viewpoint) -> str:
@@ -77,34 +77,26 @@ class Page(Kind):
         fstop = None if metres is None else Lens(1.0).f_number(focal_mm, camera.fx, 1000 * metres)
         photo_aperture = None if radius is None else radius * camera.fx
         lens = Lens(aperture, shape=shape, focus_disparity=disparity)
-        name = f"{title(job.source)} {view.name}"
+        name = f"{job.source.title} {view.name}"
         LensPage(name, picture.layers, camera, lens, (far, near), widest, fstop, photo_aperture).write(path)
         return f"{camera.width} × {camera.height}, {job.config.layers} layers"
 
 
 def write_walk(job: Job) -> str:
     """The page of the whole scene; returns what it is in words."""
-    from dofnerf.studio.walk import packed, walk_of
-    from dofnerf.web.walk_page import page
+    from dofnerf.studio.walk import walk_page
 
     source, config, path = job.source, job.config, KIND.target(job, None)
     try:
-        walk, poster = walk_of(source, job.views[0], config.lens, title(source), config.free)
+        page = walk_page(source, job.views[0], config.lens, source.title, config.free)
     except ValueError as error:
         raise ValueError(
             f"{source.path}: {error}".replace(f"{source.path}: {source.path}:", f"{source.path}:")
         ) from None
-    scene = packed(source)
-    assert scene is not None
-    write_text(path, page(walk.facts(), poster, scene))
+    assert page is not None
+    write_text(path, page)
     splats, _ = source.model.splats() or ([], ())
     return f"{len(splats):,} splats to walk around in"
-
-
-def title(source: Source) -> str:
-    """What a page is called: the run, or the file."""
-    name = source.path.resolve()
-    return name.stem if name.is_file() else name.name
 
 
 KIND = Page()

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from dofnerf.files.pictures import to_bytes
-from dofnerf.files.ply import Drawing, Points, write_ply, write_splats
+from dofnerf.files.ply import Drawing, Points, Splats, write_ply, write_splats
 from dofnerf.scenes import Viewpoint
-from dofnerf.studio.export import Job, Kind, register
+from dofnerf.studio.export import Job, register
+from dofnerf.studio.export.splat_kind import SplatKind
 from dofnerf.studio.source import Source
 
 MOST_POINTS = 300_000
@@ -18,33 +19,29 @@ FLAT = 0.03  # relative change of disparity over a pixel beyond which a point ma
 
 
 @register
-class SceneFile(Kind):
+class SceneFile(SplatKind):
     """One .ply file."""
 
     name = "ply"
     about = "The splats of the run as 3D Gaussian Splatting writes them; of a volumetric run, a coloured point cloud."
     suffixes = (".ply",)
-    of_files = False
+    says_light = True
 
-    def target(self, job: Job, view: Viewpoint | None) -> Path:
-        return job.out if job.config.single else job.out / "scene.ply"
-
-    def write(self, job: Job, view: Viewpoint | None) -> str:
-        source, path = job.source, self.target(job, view)
-        made_of = source.model.splats()
-        if made_of is not None:
-            splats, background = made_of
-            up = source.upward / np.linalg.norm(source.upward)
-            write_splats(path, splats, Drawing("display" if source.flat else "light", background, tuple(up.tolist())))
-            darker = "" if source.flat else ", which mix as light: tools that mix display values show them darker"
-            return f"{len(splats):,} splats{darker}"
+    def check_without_splats(self, source: Source) -> None:
         if not source.views:
             raise ValueError(
                 f"{source.path}: the run has no cameras.json, whose views would give its points; train it again"
             )
-        points = seen_points(source)
-        write_ply(path, points)
+
+    def write(self, job: Job, view: Viewpoint | None) -> str:
+        if job.source.model.splats() is not None:
+            return super().write(job, view)
+        points = seen_points(job.source)
+        write_ply(self.target(job, view), points)
         return f"{len(points):,} coloured points"
+
+    def save(self, path: Path, splats: Splats, drawing: Drawing) -> None:
+        write_splats(path, splats, drawing)
 
 
 def seen_points(source: Source) -> Points:
