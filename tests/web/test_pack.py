@@ -83,7 +83,7 @@ def test_a_template_is_filled_once_whatever_names_say():
 
 
 def test_every_module_of_the_page_is_used_and_short_lines():
-    script = bundle("app")
+    script = bundle("app") + bundle("space")
     for path in (HERE / "walk").glob("*.js"):
         assert f"const ${path.stem} = " in script
         assert max(map(len, path.read_text(encoding="utf-8").splitlines())) <= 120, path

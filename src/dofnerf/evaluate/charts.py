@@ -19,6 +19,7 @@ import numpy as np
 from dofnerf.optics.lens import PINHOLE, Lens, inverse
 from dofnerf.scenes import Scene
 from dofnerf.train import Run
+from dofnerf.train.measured import MeasuredLens, measured
 from dofnerf.train.photos.lens import PhotoLens
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ _VARIABLES = {  # of the page's style
     INK: "--ink", TRUE: "--true", FOUND: "--accent", START: "--soft", "#ffffff": "--card", "#cccccc": "--line",
 }  # fmt: skip
 _TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 6, 8, 12, 20, 30, 50, 70, 100, 150, 200, 300, 500)
+_HALF_A_STOP = 2**0.25
+_F_NUMBERS = (0.7, 1, 1.4, 2, 2.8, 4, 5.6, 8, 11, 16, 22, 32, 45, 64)
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 
 
@@ -44,6 +47,7 @@ class PhotoLenses:
     start: Lens | None
     near: float
     far: float
+    measured: tuple[MeasuredLens, ...] = ()
 
 
 def photo_lenses(run: Run, scene: Scene) -> PhotoLenses | None:
@@ -57,7 +61,8 @@ def photo_lenses(run: Run, scene: Scene) -> PhotoLenses | None:
     names, true = zip(*((scene.frames[i].name, scene.lens(i)) for i in scene.train), strict=True)
     if run.config.photos == "sharp":
         true = tuple(lens and PINHOLE for lens in true)
-    return PhotoLenses(tuple(scene.train), names, tuple(run.lenses), true, start, scene.near, scene.far)
+    measurements = tuple(measured(run))
+    return PhotoLenses(tuple(scene.train), names, tuple(run.lenses), true, start, scene.near, scene.far, measurements)
 
 
 def lens_plot(lenses: PhotoLenses, heading: str, start: bool = True) -> np.ndarray:
@@ -70,6 +75,76 @@ def lens_plot(lenses: PhotoLenses, heading: str, start: bool = True) -> np.ndarr
         draw(axes, lenses, start)
         axes.legend(loc="upper right", ncols=3, framealpha=1)
     return pixels_of(figure)
+
+
+def measured_plot(lenses: Sequence[MeasuredLens], heading: str) -> Figure:
+    """Aperture and focus of each photo with their standard errors: as f-numbers beside EXIF's and in metres where the
+    scale is known, else in stops from the median lens and in scene units."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.6), dpi=110, facecolor="white", layout="constrained")
+    figure.suptitle(heading, fontsize=12, color=INK)
+    left, right = figure.subplots(1, 2)
+    real = any(one.f_number is not None for one in lenses)
+    style = {"fmt": "o", "color": FOUND, "markersize": 4.5, "elinewidth": 1.2, "capsize": 2.5, "label": "measured"}
+    wide = [
+        (i, one.f_number if real else one.stops, one.stops_se or 0.0)
+        for i, one in enumerate(lenses)
+        if one.stops is not None
+    ]
+    if wide:
+        numbers, values, errors = (np.array(part, dtype=float) for part in zip(*wide, strict=True))
+        ends = values * 2 ** (np.array([[1], [-1]]) * -errors / 2) if real else values + [[-1], [1]] * errors
+        left.errorbar(numbers, values, np.abs(ends - values), **style)
+    told = [(i, one.f_number_exif) for i, one in enumerate(lenses) if real and one.f_number_exif]
+    if told:
+        rings = {"s": 80, "facecolors": "none", "edgecolors": TRUE, "linewidths": 1.5, "label": "EXIF"}
+        left.scatter(*zip(*told, strict=True), **rings)
+    if real:
+        known = [one for lens in lenses for one in (lens.f_number, lens.f_number_exif) if one]
+        low, high = min(known) / _HALF_A_STOP**2, max(known) * _HALF_A_STOP**2
+        left.set_yscale("log")
+        left.set_ylim(high, low)  # wider is up
+        shown = [number for number in _F_NUMBERS if low <= number <= high]
+        left.set_yticks(shown, [f"{number:g}" for number in shown])
+        left.set_yticks([], minor=True)
+    left.set_title("How wide open", fontsize=11, color=INK)
+    left.set_ylabel("f-number" if real else "stops wider than the median lens", color=INK)
+    unit = next((one.focus_m / one.focus_depth for one in lenses if one.focus_m and math.isfinite(one.focus_m)), 1.0)
+    focused = [
+        (i, one.focus_depth, *(one.focus_range() or (one.focus_depth, one.focus_depth)))
+        for i, one in enumerate(lenses)
+        if one.stops is not None and not (one.note and one.focus_disparity_se is None)
+    ]
+    if focused:
+        numbers, values, near, far = (np.array(part, dtype=float) for part in zip(*focused, strict=True))
+        finite = np.isfinite(values)
+        reach = np.where(np.isfinite(far), far - values, values)[finite]
+        bars = unit * np.stack([(values - near)[finite], reach])
+        right.errorbar(numbers[finite], unit * values[finite], bars, **style)
+    right.set_yscale("log")
+    right.set_title("How far away is sharp", fontsize=11, color=INK)
+    right.set_ylabel("focus, metres" if real else "focus depth, scene units", color=INK)
+    for axes in (left, right):
+        axes.set_xlabel("photo", color=INK)
+        axes.set_xticks(range(0, len(lenses), max(1, 2 * round(len(lenses) / 30))))
+        axes.set_xlim(-1, len(lenses))
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.tick_params(colors=INK)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(loc="best", ncols=2, framealpha=1)
+    _plain_ticks(right)
+    return figure
+
+
+def _plain_ticks(axes: Any) -> None:
+    """Ticks of a logarithmic axis as plain numbers."""
+    low, high = axes.get_ylim()
+    inside = [tick for tick in _TICKS if low <= tick <= high]
+    if len(inside) > 1:
+        ticks = inside[:: max(1, len(inside) // 6)]
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_yticks([], minor=True)
 
 
 def lens_charts(lenses: PhotoLenses) -> list[str]:
@@ -152,6 +227,8 @@ Tips = dict[str, list[str]]
 def _draw_aperture(axes: Any, lenses: PhotoLenses, start: bool) -> Tips:
     found, true = _rows(lenses, "aperture")
     begun = lenses.start if start else None
+    ends = [None if one.aperture_se is None else _around(one.aperture, one.aperture_se) for one in lenses.measured]
+    _draw_errors(axes, lenses, ends, (0, math.inf))
     tips = _scatter(axes, found, true, (0, math.inf))
     if begun is not None:
         axes.axhline(begun.aperture, color=START, linewidth=1, linestyle="--", label="start")
@@ -164,6 +241,7 @@ def _draw_aperture(axes: Any, lenses: PhotoLenses, start: bool) -> Tips:
 def _draw_focus(axes: Any, lenses: PhotoLenses, start: bool) -> Tips:
     limit = lenses.near, lenses.far
     found, true = _rows(lenses, "focus_depth")
+    _draw_errors(axes, lenses, [one.focus_range() for one in lenses.measured], limit)
     tips = _scatter(axes, found, true, limit)
     if start and lenses.start is not None:
         axes.axhline(lenses.start.focus_depth, color=START, linewidth=1, linestyle="--", label="start")
@@ -176,6 +254,19 @@ def _draw_focus(axes: Any, lenses: PhotoLenses, start: bool) -> Tips:
     axes.set_title("How far away is sharp: focus", fontsize=11, color=INK)
     axes.set_ylabel("focus depth (scene units; the scene's range)", color=INK)
     return tips
+
+
+def _around(value: float, error: float) -> tuple[float, float]:
+    return value - error, value + error
+
+
+def _draw_errors(
+    axes: Any, lenses: PhotoLenses, ends: Sequence[tuple[float, float] | None], limit: tuple[float, float]
+) -> None:
+    """A line of one standard error to either side, where it is known."""
+    for number, reach in zip(lenses.numbers, ends, strict=False):
+        if reach is not None:
+            axes.plot([number] * 2, np.clip(reach, *limit), color=FOUND, linewidth=1.4, solid_capstyle="butt")
 
 
 Row = tuple[int, str, float]  # of a photo: number, name, value

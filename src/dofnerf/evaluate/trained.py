@@ -11,10 +11,10 @@ import numpy as np
 from dofnerf import scenes
 from dofnerf.camera import Camera
 from dofnerf.files.guard import read_json_value
-from dofnerf.scenes import Origin, Scene, Viewpoint, read_cameras
+from dofnerf.scenes import Origin, Scene, Viewpoint
 from dofnerf.train import Run
 from dofnerf.train.checkpoint import FILE
-from dofnerf.train.folder import CAMERAS, CONFIG
+from dofnerf.train.folder import CONFIG
 from dofnerf.train.plain import from_plain
 from dofnerf.train.run import run_folder
 
@@ -84,9 +84,8 @@ def as_trained(run: Run, scene: Scene) -> Scene:
     if missing:
         raise ValueError(f"{where}: not the scene of this run: it has no photo {missing[0]!r}")
     train, test = tuple(numbers[name] for name in run.setting.photos), scene.test
-    cameras = run.folder / CAMERAS if run.folder else None
-    if cameras is not None and cameras.is_file():
-        test = _held_out(read_cameras(cameras), scene, numbers, where)
+    if run.folder is not None and run.views:
+        test = _held_out(run.views, scene, numbers, where)
     return replace(scene, train=train, test=tuple(i for i in test if i not in set(train)))
 
 

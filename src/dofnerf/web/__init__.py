@@ -26,6 +26,7 @@ from dofnerf.camera import Camera
 from dofnerf.files.outputs import write_text
 from dofnerf.files.pictures import to_bytes
 from dofnerf.optics import Blades, Disc, Layers, Lens, Shape, to_display, to_linear
+from dofnerf.optics.shapes import RealLens
 
 HERE = Path(__file__).parent
 BRIGHTEST = 4.0  # linear light that a page can show in a blurred lamp
@@ -101,13 +102,16 @@ class LensPage:
 
 
 def shape_facts(shape: Shape, directions: int) -> dict[str, Any]:
-    """`blades`: 0 for a disc, 3 and more for a polygon, -1 for another shape, given as a table of its rim."""
+    """`blades`: 0 for a disc, 3 and more for a polygon, -1 for another shape, given as a table of its rim;
+    `character`: cat's eye and profile of the photos' own lens."""
     told: dict[str, Any] = {"blades": 0, "rotation": round(math.degrees(shape.rotation), 9) % 360}
     if isinstance(shape, Blades):
         told["blades"] = shape.count
     elif not isinstance(shape, Disc):
         rim = replace(shape, rotation=0.0).table(directions)
         told |= {"blades": -1, "shape": shape.name.capitalize(), "rim": [round(reach, 6) for reach in rim]}
+    if isinstance(shape, RealLens):
+        told |= {"shape": "Your lens", "character": [round(one, 6) for one in (shape.cats_eye, *shape.profile)]}
     return told
 
 

@@ -18,6 +18,8 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files.ply import Splats
+from dofnerf.models import Model
+from dofnerf.models.splat.raster import Style
 from dofnerf.optics import Lens
 from dofnerf.optics.light import Curve, curve_pieces
 from dofnerf.scenes import Viewpoint
@@ -52,7 +54,7 @@ class Walk:
     def facts(self) -> dict[str, Any]:
         """The same as JSON. An `opening` is the radius of the lens in scene units over `focal`, the focal length in
         pixels over the root of the picture's area: it stays when a picture is zoomed or cropped, as f-numbers do."""
-        photos = [_camera(view.camera) | {"name": view.name, **_lens(view)} for view in self.photos]
+        photos = [_camera(view.camera) | {"name": view.name, **lens_facts(view)} for view in self.photos]
         found = [photo["opening"] for photo in photos if photo["opening"] > 0]
         usual = float(np.median(found)) if found else opening(self.usual, self.home)
         start = opening(float(self.lens.aperture), self.home)
@@ -82,6 +84,14 @@ def packed_scene(
     numbers = Packed(splats.means, rotations, np.exp(splats.log_scales), opacities, splats.harmonics)
     told = {"near": near, "antialiased": antialiased, "background": [float(part) for part in background]}
     return pack(numbers, told | {"curve": list(curve_pieces(light)), "lensCurve": list(curve_pieces(lens_light))})
+
+
+def packed_model(model: Model, light: Curve) -> bytes | None:
+    """A model's Gaussians as the page reads them, None if it has none; blur adds up in `light`."""
+    made_of, style = model.splats(), getattr(model, "style", None)
+    if made_of is None or not isinstance(style, Style):
+        return None
+    return packed_scene(*made_of, style.near, style.antialiased, style.light, light)
 
 
 def page(facts: dict[str, Any], poster: np.ndarray, scene: bytes | None) -> str:
@@ -143,7 +153,8 @@ def _camera(camera: Camera) -> dict[str, Any]:
     return {"position": pose[:, 3].tolist(), "axes": pose[:, :3].T.reshape(-1).tolist(), **numbers, **size}
 
 
-def _lens(view: Viewpoint) -> dict[str, float]:
+def lens_facts(view: Viewpoint) -> dict[str, float]:
+    """The lens of a photo as a page knows it; 0 where it is not known."""
     if view.lens is None:
         return {"opening": 0.0, "focus": 0.0}
     return {"opening": opening(float(view.lens.aperture), view.camera), "focus": float(view.lens.focus_disparity)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -14,6 +15,7 @@ from dofnerf.evaluate.comparison import enlarged
 from dofnerf.files.outputs import check_file, write_text
 from dofnerf.files.pictures import to_bytes
 from dofnerf.web import fill, picture_data, read_part, script_data
+from dofnerf.web.walk_page import bundle
 
 FILE = "report.html"
 WIDEST, WIDEST_SHEET = 1000, 1800  # pixels of a picture on the page, and of a contact sheet
@@ -96,15 +98,10 @@ def details(summary: str, body: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{body}</details>"
 
 
-def cameras_in_space(world: dict[str, Any], caption: str) -> str:
-    """A canvas that turns; `world` as `run_page.world_of` makes it."""
-    key = '<span class="key" style="background:var(--{})"></span>{}'
-    return (
-        f'<script type="application/json" id="world">{script_data(world)}</script><figure><canvas class="cameras" '
-        f'data-world="world" tabindex="0" role="img" aria-label="cameras in '
-        f'space"></canvas><figcaption>{escape(caption)}'
-        f"{key.format('true', 'trained')}{key.format('accent', 'held out')}</figcaption></figure>"
-    )
+def scene_in_space(facts: dict[str, Any], scene: bytes) -> str:
+    """The scene to turn, with its cameras to click on; `facts` and `scene` as `space.py` makes them."""
+    packed = base64.b64encode(scene).decode("ascii")
+    return fill(read_part("space.html"), facts=script_data(facts), scene=packed, script=bundle("space"))
 
 
 def picture_uri(image: np.ndarray, widest: int = WIDEST) -> str:

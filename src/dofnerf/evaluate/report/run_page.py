@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,19 +18,17 @@ from dofnerf.evaluate.comparison import ERROR_RANGE, ZOOM, depth_picture, enlarg
 from dofnerf.evaluate.lpips import LpipsConfig
 from dofnerf.evaluate.report import page
 from dofnerf.evaluate.report.gains import BLURRED, Gain, measure_gains, uncertainty_pictures
+from dofnerf.evaluate.report.space import space_of
 from dofnerf.evaluate.scores import METRICS, Perceptual, Reference, Scores, gather, score_view
 from dofnerf.evaluate.trained import open_trained
 from dofnerf.files.guard import read_text
 from dofnerf.scenes import Scene
-from dofnerf.scenes.overview import mean_basis, rim_of
 from dofnerf.train import Run
 from dofnerf.train.folder import LENS, LOG
 
 MOST_GAINS, MOST_UNCERTAIN = 3, 3  # training photos that lead the page; views in which uncertainty is drawn
 _LEFT_OUT = "left out: "  # how a capture's notes on photos begin
 MOST_VIEWS = 8  # whose pictures are on the page
-POINTS, POINT_VIEWS = 3600, 5  # of the cameras in space: how many points, from how many views
-_FAR = 0.9  # × the disparity of the scene's far end: points beyond are left out, or the cameras would be a dot
 _AGAINST: dict[Reference, str] = {"sharp": "their all-in-focus photos", "photo": "their photos as they are"}
 _STEP = re.compile(r"^step (\d{1,9})  (.+?)  [\d.]+ s  PSNR (\d{1,9}(?:\.\d+)?)")
 
@@ -88,8 +86,8 @@ def write_run_page(
         *_uncertain(run, scene, gains),
         *_figures(scores),
         *_curve(run),
-        page.heading("Cameras in space"),
-        page.cameras_in_space(world_of(run, scene), "Drag to turn, scroll or pinch to scale."),
+        page.heading("The scene in space"),
+        page.scene_in_space(*space_of(run, scene)),
     ]
     config = run.config
     counts = " + ".join(str(getattr(config.method, name)) for name in config.method.STAGES.values())
@@ -264,45 +262,3 @@ def _curve(run: Run) -> list[str]:
         return [page.heading("Training", "The run's log is too short for a curve.")]
     chart = page.drawing(curve_chart(points), "how well batches of the photos are matched")
     return [page.heading("Training"), page.grid("pair", [chart])]
-
-
-def world_of(run: Run, scene: Scene) -> dict[str, Any]:
-    """Cameras and points in a cube of about one unit: `points` as [x, y, z, colour], `cameras` as place, the rim of
-    what they see, and whether they are held out."""
-    places, colours = seen_points(run, scene)
-    cameras = [scene.camera(i) for i in range(len(scene))]
-    turn = mean_basis(cameras) * [1, 1, -1]  # right, up, backward
-    stands = np.stack([camera.position for camera in cameras])
-    low, high = np.percentile(np.concatenate([places, stands]) @ turn, [1, 99], axis=0)
-    middle, unit = (low + high) / 2, max(float((high - low).max()), 1e-9)
-    spread = float(np.linalg.norm(stands - stands.mean(0), axis=1).max())
-    reach = max(0.35 * spread, 0.035 * unit)
-
-    def plain(points: np.ndarray) -> list[list[float]]:
-        return ((points @ turn - middle) / unit).round(4).tolist()
-
-    drawn = [
-        {"place": plain(camera.position[None])[0], "rim": plain(rim_of(camera, reach)), "held": i in scene.test}
-        for i, camera in enumerate(cameras)
-    ]
-    return {"points": [[*p, colour] for p, colour in zip(plain(places), colours, strict=True)], "cameras": drawn}
-
-
-def seen_points(run: Run, scene: Scene) -> tuple[np.ndarray, list[str]]:
-    """Points (N, 3) of the scene as the run renders it, and their colours."""
-    count = min(POINT_VIEWS, len(scene.train))
-    chosen = np.unique(np.linspace(0, len(scene.train) - 1, count).round().astype(int))
-    places, colours = [], []
-    for k in chosen:
-        camera = scene.camera(scene.train[k])
-        stride = max(1, round((camera.width * camera.height * len(chosen) / POINTS) ** 0.5))
-        shown = run.render(camera)
-        grid = np.mgrid[stride // 2 : camera.height : stride, stride // 2 : camera.width : stride]
-        row, column = (axis.ravel() for axis in grid)
-        disparity = shown.disparity.cpu().numpy()[row, column]
-        keep = (disparity > _FAR / scene.far) & (shown.alpha.cpu().numpy()[row, column] > 0.5)
-        pixels = np.stack([column + 0.5, row + 0.5], axis=-1)[keep]
-        places.append(camera.unproject(pixels, 1 / disparity[keep]))
-        rgb = (shown.image.clamp(0, 1).cpu().numpy()[row, column][keep] * 255).round().astype(int)
-        colours += [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in rgb]
-    return np.concatenate(places), colours

@@ -21,7 +21,7 @@ async function begin() {
   const walk = new Walk(facts, stage, canvas);
   connectHints(walk);
   connectPanel(walk);
-  listenToGestures(canvas, walk);
+  listenToGestures(canvas, walk, window);
   listenToKeys(walk);
   if (facts.served) connectServer(walk, scene);
   canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());

@@ -80,8 +80,8 @@ export function wallsAround(photos, pivot) {
   const places = photos.map((photo) => photo.position);
   const apart = (one, two) => (one === two ? Infinity : size(minus(one, two)));
   const gaps = places.map((place) => Math.min(...places.map((other) => apart(place, other))));
-  const radius = Math.max(1.5 * Math.max(...gaps), 0.25 * median(places.map((place) => size(minus(place, pivot)))));
-  return { places, ways: photos.map((photo) => forward(photo)), radius, angle: 0.6 };
+  const radius = Math.max(0.75 * Math.max(...gaps), 0.1 * median(places.map((place) => size(minus(place, pivot)))));
+  return { places, ways: photos.map((photo) => forward(photo)), radius, angle: 0.3 };
 }
 
 // Keep a pose within the walls. `give` 1 lets it lean out a little (while it is dragged), 0 puts it back inside.

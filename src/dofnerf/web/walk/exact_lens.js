@@ -2,16 +2,31 @@
 // mean of sharp views from points all over the aperture, which improves view after view.
 import { COVER, LIGHT, Target, cover, program } from "./gl.js";
 import { aperturePoints, throughPoint } from "./aperture.js";
+import { between, ease } from "./vectors.js";
 
-const FADE = 1 / 3; // of the exact views: over these the picture passes from the quick blur to the exact one
+const FADE = [0.15, 0.65]; // of the exact views: over these the picture passes from the quick blur to the exact one
 const PINHOLE = { aperture: 0, focus: 0 };
 
-// Adds a view to the running mean: mean += (view - mean) * share, in linear light of the lens.
+// What is far out of focus has no detail, and is drawn with fewer pixels: a half, a quarter or an eighth along a side,
+// where the radius of the blur is more than COARSE of those pixels. (A blurred Gaussian covers so many pixels that the
+// quick blur would otherwise be most of the work.)
+const COARSE = 3;
+const COARSEST = 8;
+// What is in focus, too, is drawn with half the pixels along a side, but for where fine Gaussians are. Where this share
+// of all is fine, they would be everywhere.
+const MANY = 0.25;
+
+// Adds a view to the running mean, in linear light of the lens. Alpha of the mean is the sum of the views' weights: 1
+// each, or by the lens's character (RealLens of optics/shapes.py).
 const ADD = `
 uniform sampler2D view;
 uniform sampler2D mean;
-uniform float share;
+uniform float first;      // 1: there is no mean yet
+uniform float opaque;     // 1: the view has no alpha
 uniform vec3 background;  // linear, in the light of the view
+uniform vec4 place;       // of the camera: principal point (from the bottom left) and focal lengths, pixels
+uniform vec2 point;       // of the lens, from which the view is seen
+uniform vec3 character;   // cat's eye, two numbers of the profile
 uniform vec3 viewCurve;
 uniform vec3 lensCurve;
 out vec4 sum;
@@ -19,10 +34,35 @@ ${LIGHT}
 void main() {
   ivec2 at = ivec2(gl_FragCoord.xy);
   vec4 seen = texelFetch(view, at, 0);
-  vec3 light = seen.rgb + (1.0 - seen.a) * background;
+  vec3 light = opaque > 0.5 ? seen.rgb : seen.rgb + (1.0 - seen.a) * background;
   if (viewCurve != lensCurve) light = toLinear(toDisplay(light, viewCurve), lensCurve);
-  sum = vec4(share < 1.0 ? mix(texelFetch(mean, at, 0).rgb, light, share) : light, 1.0);
+  vec2 direction = (gl_FragCoord.xy - place.xy) / place.zw;
+  float p = dot(point, point), cut = 1.0 - length(point + character.x * direction);
+  float bright = 1.0 + character.y * (2.0 * p - 1.0) + character.z * (6.0 * p * p - 6.0 * p + 1.0);
+  float weight = max(bright, 0.0) * (character.x == 0.0 ? 1.0 : clamp(cut / 0.04 + 0.5, 0.0, 1.0));
+  vec4 before = first > 0.5 ? vec4(light, 0.0) : texelFetch(mean, at, 0);
+  float total = before.a + weight;
+  sum = vec4(total > 0.0 ? mix(before.rgb, light, weight / total) : light, total);
 }`;
+
+// A pixel of a picture that may be smaller than the screen, interpolated.
+const LOOK = `
+vec4 look(sampler2D from, vec2 size, vec2 screen, vec2 pixel) {
+  vec2 place = pixel * size / screen - 0.5;
+  ivec2 last = ivec2(size) - 1, low = ivec2(floor(place));
+  vec2 share = place - vec2(low);
+  ivec2 a = clamp(low, ivec2(0), last), b = clamp(low + 1, ivec2(0), last);
+  return mix(mix(texelFetch(from, a, 0), texelFetch(from, ivec2(b.x, a.y), 0), share.x),
+             mix(texelFetch(from, ivec2(a.x, b.y), 0), texelFetch(from, b, 0), share.x), share.y);
+}`;
+
+// A smaller picture, enlarged, over what is there.
+const ENLARGE = `
+uniform sampler2D picture;
+uniform vec4 sizes;       // of the picture, of the screen
+out vec4 drawn;
+${LOOK}
+void main() { drawn = look(picture, sizes.xy, sizes.zw, gl_FragCoord.xy); }`;
 
 // Light to the screen: `picture`, fading in over `before`; left of `split` (pixels) stands `other`. Pictures may be
 // smaller than the screen. `overlay` 1 marks in red what is in focus, 2 shows depth.
@@ -42,27 +82,22 @@ uniform vec4 lens;        // aperture in pixels of the screen x scene units, foc
 uniform vec3 curve;
 out vec4 shown;
 ${LIGHT}
-vec4 look(sampler2D from, vec2 size, vec2 pixel) {
-  vec2 place = pixel * size / screen - 0.5;
-  ivec2 last = ivec2(size) - 1, low = ivec2(floor(place));
-  vec2 share = place - vec2(low);
-  ivec2 a = clamp(low, ivec2(0), last), b = clamp(low + 1, ivec2(0), last);
-  return mix(mix(texelFetch(from, a, 0), texelFetch(from, ivec2(b.x, a.y), 0), share.x),
-             mix(texelFetch(from, ivec2(a.x, b.y), 0), texelFetch(from, b, 0), share.x), share.y);
-}
+${LOOK}
 #ifdef OVERLAY
-float grey(vec2 pixel) { return dot(toDisplay(look(picture, sizes.xy, pixel).rgb, curve), vec3(0.3, 0.6, 0.1)); }
+float grey(vec2 pixel) {
+  return dot(toDisplay(look(picture, sizes.xy, screen, pixel).rgb, curve), vec3(0.3, 0.6, 0.1));
+}
 #endif
 void main() {
   vec2 at = gl_FragCoord.xy;
-  vec3 light = look(picture, sizes.xy, at).rgb;
-  if (fade > 0.0) light = mix(light, look(before, sizes.zw, at).rgb, fade);
+  vec3 light = look(picture, sizes.xy, screen, at).rgb;
+  if (fade > 0.0) light = mix(light, look(before, sizes.zw, screen, at).rgb, fade);
   bool left = at.x < split;
-  if (left) light = look(other, sizes2.xy, at).rgb;
+  if (left) light = look(other, sizes2.xy, screen, at).rgb;
   vec3 c = toDisplay(light * gain, curve);
 #ifdef OVERLAY
   if (overlay > 0.5 && !left) {
-    vec4 seen = look(depths, sizes2.zw, at);
+    vec4 seen = look(depths, sizes2.zw, screen, at);
     float disparity = seen.a > 0.02 ? seen.r / seen.a : 0.0;
     if (overlay > 1.5) {
       float near = clamp((disparity - lens.z) / max(lens.w - lens.z, 1e-9), 0.0, 1.0);
@@ -103,12 +138,47 @@ export class LensRenderer {
   // Each Gaussian blurred by its own depth, in the light of the lens (a pinhole: in its own), with `scale` times the
   // pixels along each side. `into`: "quick", or "other" for the picture to compare with.
   quick(camera, lens, scale = 1, into = "quick") {
-    const t = this.targets, sharp = !(lens.aperture > 0), curve = sharp ? this.scene.curve : this.scene.lensCurve;
+    const t = this.targets, curve = lens.aperture > 0 ? this.scene.lensCurve : this.scene.curve;
     const small = smaller(camera, scale), before = { ...lens, aperture: (lens.aperture * small.fx) / camera.fx };
-    this.splats.draw(t.view, small, before, sharp ? 0 : 1, curve);
-    this.put(t.view, null, t[into], 1, curve, small);
+    this.inParts(small, before, curve);
+    this.put(t.view, null, t[into], curve, small);
     this.sizes[into] = [small.width, small.height];
     if (into === "quick") this.count = 0;
+  }
+
+  // Into `view`: far to near in parts, each of them out of focus enough for so many pixels. Blending parts that were
+  // blended before is the same as blending one after the other.
+  inParts(camera, lens, curve) {
+    const { view } = this.targets, { gl, splats } = this, { aperture, focus } = lens;
+    view.bind();
+    gl.clear(gl.COLOR_BUFFER_BIT);
+    let first = 0;
+    for (const [times, until] of aperture > 0 ? parts(aperture, focus) : [[1, null]]) {
+      const end = until === null ? splats.drawn : Math.max(first, splats.beyond(camera, until)), part = [first, end];
+      first = end;
+      if (part[0] === end) continue;
+      if (times > 1) this.coarse(camera, lens, curve, part, times);
+      else if (splats.fineShare(camera) > MANY) splats.draw(view, camera, lens, 1, curve, { part, clear: false });
+      else {
+        if (!view.depth) view.withDepth();
+        splats.draw(view, camera, lens, 1, curve, { part, clear: false, fine: true });
+        this.coarse(camera, lens, curve, part, 2, true);
+      }
+    }
+  }
+
+  // A part with fewer pixels, enlarged and blended over `view`; `elsewhere`: only where its depth is 1.
+  coarse(camera, lens, curve, part, times, elsewhere = false) {
+    const t = this.targets, { gl, splats } = this, small = smaller(camera, 1 / times);
+    t.coarse ||= new Target(gl, Math.ceil(this.width / 2), Math.ceil(this.height / 2));
+    const before = { ...lens, aperture: (lens.aperture * small.fx) / camera.fx };
+    splats.draw(t.coarse, small, before, 1, curve, { part, times });
+    t.view.bind(camera.width, camera.height);
+    if (elsewhere) gl.enable(gl.DEPTH_TEST);
+    gl.depthFunc(gl.LESS);
+    const sizes = [small.width, small.height, camera.width, camera.height];
+    cover(gl, program(gl, COVER, ENLARGE), [t.coarse.texture], { picture: { unit: 0 }, sizes }, true);
+    gl.disable(gl.DEPTH_TEST);
   }
 
   // Disparity, for overlays and clicks.
@@ -128,17 +198,20 @@ export class LensRenderer {
     }
     const t = this.targets, point = lens.aperture > 0 ? this.points[this.count % this.points.length] : [0, 0];
     this.splats.draw(t.view, throughPoint(camera, lens, point), PINHOLE, 0, this.scene.curve);
-    this.put(t.view, t.mean, t.next, 1 / (this.count + 1), this.scene.curve, camera);
+    const through = { point, character: lens.character };
+    this.put(t.view, this.count ? t.mean : null, t.next, this.scene.curve, camera, through);
     [t.mean, t.next] = [t.next, t.mean];
     return ++this.count;
   }
 
-  put(view, mean, into, share, curve, { width, height }) {
+  put(view, mean, into, curve, camera, { point = [0, 0], character = null, opaque = 0 } = {}) {
+    const { width, height, cx = 0, cy = 0, fx = 1, fy = 1 } = camera;
     into.bind(width, height);
     const { background, lensCurve } = this.scene;
     // A texture must not be read while it is drawn into: without a mean, the view stands in for it.
     cover(this.gl, program(this.gl, COVER, ADD), [view.texture, (mean || view).texture], {
-      view: { unit: 0 }, mean: { unit: 1 }, share, background: linear(background, curve), viewCurve: curve, lensCurve,
+      view: { unit: 0 }, mean: { unit: 1 }, first: mean ? 0 : 1, opaque, background: linear(background, curve),
+      viewCurve: curve, lensCurve, point, character: character || [0, 0, 0], place: [cx, height - cy, fx, fy],
     });
   }
 
@@ -150,8 +223,8 @@ export class LensRenderer {
       gl.bindFramebuffer(gl.FRAMEBUFFER, null);
       gl.viewport(0, 0, this.width, this.height);
     }
-    const share = mean && !into && this.points.length > 1 ? this.count / (FADE * this.points.length) : 1;
-    const fade = share < 1 ? 1 - share * share * (3 - 2 * share) : 0;
+    const seen = mean && !into && this.points.length > 1 ? this.count / this.points.length : 1;
+    const fade = 1 - ease(between((seen - FADE[0]) / (FADE[1] - FADE[0]), 0, 1));
     const parts = [mean ? t.mean : t.quick, t.quick, t.other, t.depths || t.quick];
     const defines = overlay && t.depths ? "#define OVERLAY\n" : "";
     cover(gl, program(gl, COVER, SHOW, defines), parts.map((part) => part.texture), {
@@ -166,7 +239,7 @@ export class LensRenderer {
   // Make the exact picture the one to compare with, and begin anew.
   keep() {
     const t = this.targets;
-    this.put(t.mean, null, t.other, 1, this.scene.lensCurve, this);
+    this.put(t.mean, null, t.other, this.scene.lensCurve, this, { opaque: 1 });
     this.sizes.other = [this.width, this.height];
     this.count = 0;
   }
@@ -183,6 +256,18 @@ export class LensRenderer {
     for (let i = 0; i < numbers.length; i += 4) if (numbers[i + 3] > 0.5) found.push(numbers[i] / numbers[i + 3]);
     return found.length ? found.sort((a, b) => a - b)[found.length >> 1] : null;
   }
+}
+
+// The parts of a scene behind a lens, far to near: [pixels along a side in one, disparity where it ends (null: never)].
+function parts(aperture, focus) {
+  const far = [], near = [];
+  for (let times = COARSEST; times > 1; times /= 2) {
+    const off = (COARSE * times) / aperture;
+    if (focus > off) far.push([times, focus - off]);
+    near.unshift([times, focus + off]);
+  }
+  const ends = near.map(([times], i) => [times, i + 1 < near.length ? near[i + 1][1] : null]);
+  return [...far, [1, near[0][1]], ...ends];
 }
 
 // The same camera for a picture with fewer pixels.

@@ -5,7 +5,14 @@ const CLICK = 6; // pixels that a click may wander
 const TURN = 3.2; // radians for a drag across the whole picture
 const STEP = 0.06; // of a key: radians, and share of the distance
 
-export function listenToGestures(canvas, walk) {
+// Whether a key is meant for the picture: not for a control that has the keyboard.
+export function forPicture({ target, key, ctrlKey, metaKey, altKey }) {
+  if (ctrlKey || metaKey || altKey || target.closest?.("input, select, textarea, dialog, [role=slider]")) return false;
+  return !(target.closest?.("button, a") && ["Enter", " "].includes(key));
+}
+
+// `keyboard` is where keys are listened to.
+export function listenToGestures(canvas, walk, keyboard = canvas) {
   const pointers = new Map();
   let begun = null, span = null;
 
@@ -21,7 +28,6 @@ export function listenToGestures(canvas, walk) {
     if (pointers.size === 1) begun = { x: event.clientX, y: event.clientY, button: event.button };
     else begun = null; // two fingers do not click
     span = middle();
-    canvas.focus({ preventScroll: true });
   });
 
   canvas.addEventListener("pointermove", (event) => {
@@ -64,8 +70,8 @@ export function listenToGestures(canvas, walk) {
     calm = setTimeout(() => walk.release(), 250);
   }, { passive: false });
 
-  canvas.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+  keyboard.addEventListener("keydown", (event) => {
+    if (!forPicture(event)) return;
     const move = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!move) return;
     event.preventDefault();

@@ -62,16 +62,27 @@ export class Target {
     this.gl.viewport(0, 0, width, height);
   }
 
+  // With a depth of its own, as a mask.
+  withDepth() {
+    const gl = this.gl;
+    this.depth = gl.createRenderbuffer();
+    gl.bindRenderbuffer(gl.RENDERBUFFER, this.depth);
+    gl.renderbufferStorage(gl.RENDERBUFFER, gl.DEPTH_COMPONENT16, this.width, this.height);
+    gl.bindFramebuffer(gl.FRAMEBUFFER, this.buffer);
+    gl.framebufferRenderbuffer(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, gl.RENDERBUFFER, this.depth);
+  }
+
   free() {
     this.gl.deleteFramebuffer(this.buffer);
     this.gl.deleteTexture(this.texture);
+    if (this.depth) this.gl.deleteRenderbuffer(this.depth);
   }
 }
 
-// Draws one triangle that covers the target; textures are bound to units 0, 1, … in order.
-export function cover(gl, { made, at }, textures, uniforms) {
+// Draws one triangle that covers the target, or is blended over it; textures are bound to units 0, 1, … in order.
+export function cover(gl, { made, at }, textures, uniforms, blended = false) {
   gl.useProgram(made);
-  gl.disable(gl.BLEND);
+  gl[blended ? "enable" : "disable"](gl.BLEND);
   textures.forEach((texture, unit) => {
     gl.activeTexture(gl.TEXTURE0 + unit);
     gl.bindTexture(gl.TEXTURE_2D, texture);

@@ -1,6 +1,7 @@
 // The controls around the picture.
 import { MOVES } from "./moves.js";
 import { download, largePicture } from "./save.js";
+import { forPicture } from "./gestures.js";
 import { between } from "./vectors.js";
 import { exposureWords, focalWords, focusWords, openingOf, openingWords, stopsOf } from "./units.js";
 
@@ -46,11 +47,20 @@ export function connectPanel(walk) {
   $("home").onclick = () => walk.goHome();
   $("follow").onchange = ({ target }) => walk.set({ follow: target.checked });
   $("overlay").onchange = ({ target }) => walk.set({ overlay: Number(target.value) });
-  $("compare").onclick = () => walk.set({ comparing: !walk.view.comparing });
+  $("compare").onclick = () => {
+    walk.set({ comparing: !walk.view.comparing });
+    const { opening, focus } = walk.shotLens(), { lens, comparing } = walk.view;
+    if (comparing && lens.opening === opening && (lens.focus === focus || !opening)) {
+      notice("Both sides have the same lens as yet: turn yours.");
+    }
+  };
   const full = () => (document.fullscreenElement ? document.exitFullscreen() : document.body.requestFullscreen());
   $("full").onclick = full;
   $("full").hidden = !document.fullscreenEnabled;
-  $("hide").onclick = () => document.body.classList.toggle("bare");
+  $("hide").onclick = () => {
+    $("hide").title = document.body.classList.toggle("bare") ? "Show the controls" : "Hide the controls";
+    $("hide").setAttribute("aria-label", $("hide").title);
+  };
   $("keys").onclick = () => $("help").showModal();
   $("share").onclick = () => copyAddress(walk);
   $("save").onclick = () => save(walk);
@@ -130,10 +140,12 @@ function connectTabs() {
 // Words that say what to do, one after the other, until it was done; then they fade.
 export function connectHints(walk) {
   const touch = matchMedia("(pointer: coarse)").matches, hint = $("hint");
+  const photos = walk.facts.photos.length && "Choose a photo to stand where it was taken";
   const words = [
     [["focus"], `${touch ? "Tap" : "Click"} anything to focus on it`],
     [["orbit", "keys"], "Drag to walk around"],
     [["scroll", "pan"], touch ? "Pinch to come closer" : "Scroll to come closer"],
+    ...(photos ? [[["photo"], photos]] : []),
   ];
   const done = new Set();
   let fading = null;
@@ -158,6 +170,8 @@ export function connectHints(walk) {
     ring.className = "";
     void ring.offsetWidth; // begins the animation again
     ring.className = found ? "seen" : "missed";
+    if (!found) notice("Nothing is there to focus on.");
+    else if (!walk.view.lens.opening) notice("All is sharp: open the aperture to see the focus.");
   };
 }
 
@@ -216,7 +230,12 @@ async function save(walk) {
   const scale = longest / Math.max(canvas.width, canvas.height);
   const camera = walk.camera(Math.round(canvas.width * scale), Math.round(canvas.height * scale));
   const lens = walk.lensFor(camera), views = stage.viewsFor(lens, walk.facts.range);
-  if (!stage.gl) return download(await stage.still(walk.seen(), camera, lens), "dofnerf.png");
+  const name = `${walk.facts.title.replace(/[^\p{L}\p{N}._-]+/gu, "-") || "picture"}.png`;
+  const keep = (blob) => {
+    download(blob, name);
+    notice(`${name} is saved, ${camera.width} × ${camera.height}.`);
+  };
+  if (!stage.gl) return keep(await stage.still(walk.seen(), camera, lens));
   let going = true;
   $("busy").hidden = false;
   $("cancel").onclick = () => { going = false; };
@@ -227,7 +246,8 @@ async function save(walk) {
   try {
     const asked = { camera, lens, reach: walk.reach(), views, exposure: view.exposure };
     const paper = await largePicture(stage, asked, tell);
-    if (paper) paper.toBlob((blob) => download(blob, "dofnerf.png"));
+    if (paper) paper.toBlob(keep);
+    else notice("No picture was saved.");
   } finally {
     $("busy").hidden = true;
   }
@@ -261,8 +281,7 @@ function neighbour(walk, by) {
 
 export function listenToKeys(walk) {
   addEventListener("keydown", (event) => {
-    const own = event.target.closest?.("input, select, button, textarea, dialog, [role=slider]");
-    if (event.ctrlKey || event.metaKey || event.altKey || own) return;
+    if (!forPicture(event)) return;
     const act = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!act) return;
     event.preventDefault();

@@ -7,23 +7,51 @@ const EVERY = 1500; // milliseconds between questions to the server
 
 export function connectServer(walk, scene) {
   connectPhotos(walk);
-  connectFilms(walk);
-  let version = walk.facts.version;
-  setInterval(async () => {
-    if (document.hidden) return;
+  if (!walk.facts.live) connectFilms(walk);
+  let version = walk.facts.version, busy = false;
+  const ask = async () => {
+    if (document.hidden || busy) return;
+    busy = true;
     try {
       const status = await (await fetch("status")).json();
       if (status.version !== version) {
+        if (walk.stage.use) await walk.stage.use(await scene(), walk.camera());
         version = status.version;
-        if (walk.stage.use) walk.stage.use(await scene());
+        status.lenses.forEach((lens, i) => Object.assign(walk.facts.photos[i], lens));
         walk.touch();
         walk.wake();
       }
+      showTraining(status.training);
       showJobs(status.films);
+      if (status.table) showTable(status.table);
     } catch {
       notice("The viewer has ended; the picture stays.");
+    } finally {
+      busy = false;
     }
-  }, EVERY);
+  };
+  $("films").addEventListener("asked", ask);
+  setInterval(ask, EVERY);
+  ask();
+}
+
+// How far a run is that is still being trained.
+function showTraining(training) {
+  $("training").hidden = !training;
+  if (!training) return;
+  $("training").textContent = `Still learning: ${Math.floor((100 * training.step) / training.steps)} %`;
+}
+
+// The lens of every photo as it is now, of a run that is being trained.
+function showTable(rows) {
+  $("table").hidden = document.querySelector("[data-section=table]").hidden = !rows.length;
+  $("lenses").replaceChildren(...rows.map((cells, i) => {
+    const row = document.createElement("tr");
+    row.append(...cells.map((words) => {
+      return Object.assign(document.createElement(i ? "td" : "th"), { textContent: words });
+    }));
+    return row;
+  }));
 }
 
 // The photo itself over the picture, as it was framed, while the camera stands where it was taken.
@@ -40,6 +68,7 @@ function connectPhotos(walk) {
     const shown = walk.photo, seen = on && shown?.file;
     button.setAttribute("aria-pressed", Boolean(seen));
     photo.hidden = !seen;
+    if (walk.facts.found) $("split-left").textContent = seen ? "The photo" : "As shot";
     if (!seen) return;
     if (photo.getAttribute("src") !== shown.file) photo.src = shown.file;
     const box = walk.canvas.getBoundingClientRect();
@@ -47,14 +76,13 @@ function connectPhotos(walk) {
     const [width, height] = [shown.width * scale, shown.height * scale], left = (box.width - width) / 2;
     Object.assign(photo.style, { width: `${width}px`, height: `${height}px`, left: `${left}px` });
     photo.style.top = `${(box.height - height) / 2}px`;
-    const cut = comparing ? split * box.width - left : width / 2;
+    const cut = comparing ? split * box.width - left : width;
     photo.style.clipPath = `inset(0 ${Math.max(width - cut, 0)}px 0 0)`;
   });
 }
 
 function connectFilms(walk) {
   const frames = [], list = $("keyframes");
-  let chosen = null;
   $("films").hidden = false;
   document.querySelector("[data-section=films]").hidden = false;
   const draw = () => {
@@ -67,6 +95,7 @@ function connectFilms(walk) {
         row.append(made);
       };
       button(`${i + 1}`, "Go to", () => walk.fly(frame.pose, frame.lens, frame.exposure));
+      row.firstChild.append(frame.paper);
       button("↑", "Earlier:", () => swap(i, i - 1));
       button("↓", "Later:", () => swap(i, i + 1));
       button("✕", "Delete", () => { frames.splice(i, 1); draw(); });
@@ -80,17 +109,17 @@ function connectFilms(walk) {
     draw();
   };
   $("add").onclick = () => {
-    frames.push({ pose: walk.view.pose, lens: walk.view.lens, exposure: walk.view.exposure });
+    const { pose, lens, exposure } = walk.view;
+    frames.push({ pose, lens, exposure, paper: small(walk.canvas) });
     draw();
   };
-  $("preview").onclick = async () => {
-    const run = chosen = {};
-    for (const frame of frames) {
-      if (chosen !== run) return;
-      walk.fly(frame.pose, frame.lens, frame.exposure);
-      await new Promise((go) => setTimeout(go, 1300));
-    }
+  // As the film will run, from keyframe to keyframe; anything that is done to the picture ends it.
+  const play = (i) => {
+    if (i >= frames.length) return;
+    const { pose, lens, exposure } = frames[i], seconds = i ? Number($("seconds").value) : 0.3;
+    walk.fly(pose, lens, exposure, { milliseconds: 1000 * seconds, then: () => play(i + 1) });
   };
+  $("preview").onclick = () => play(0);
   $("render").onclick = async () => {
     const { width, height } = walk.canvas, seconds = Number($("seconds").value);
     const keyframes = frames.map(({ pose, lens, exposure }) => {
@@ -100,8 +129,17 @@ function connectFilms(walk) {
     });
     const answer = await fetch("films", { method: "POST", body: JSON.stringify({ keyframes, seconds }) });
     if (!answer.ok) notice((await answer.text()) || "This film cannot be made.");
+    $("films").dispatchEvent(new Event("asked"));
   };
   draw();
+}
+
+// The picture as it stands, small.
+function small(canvas) {
+  const height = 34, width = Math.round((height * canvas.width) / canvas.height);
+  const paper = Object.assign(document.createElement("canvas"), { width, height });
+  paper.getContext("2d").drawImage(canvas, 0, 0, width, height);
+  return paper;
 }
 
 const offered = new Set();
@@ -122,12 +160,19 @@ function showJobs(films) {
         notice(`${film.name} is ready, and kept in ${film.folder}.`);
       }
     } else if (film.state === "working") {
-      const left = film.left === null ? "" : `, ${Math.max(1, Math.round(film.left))} s left`;
+      const left = film.left === null ? "" : `, ${timeWords(film.left)} left`;
       words.textContent = `${film.name}: ${Math.round(100 * film.share)} %${left}`;
-      button("Cancel", () => fetch(`films/${film.name}`, { method: "DELETE" }));
+      button("Cancel", async () => {
+        await fetch(`films/${film.name}`, { method: "DELETE" });
+        $("films").dispatchEvent(new Event("asked"));
+      });
     } else words.textContent = `${film.name}: ${film.state}`;
     return row;
   }));
+}
+
+function timeWords(seconds) {
+  return seconds > 90 ? `${Math.round(seconds / 60)} min` : `${Math.max(1, Math.round(seconds))} s`;
 }
 
 async function fetchFilm(name) {

@@ -8,6 +8,14 @@ import { COVER, LIGHT, floatTexture, program } from "./gl.js";
 
 const ROW = 2048; // texels in a row of the data texture, at most
 const ACROSS = 1024; // Gaussians in a row of the projected ones
+const LOW_PASS = 0.3; // pixels squared, as in training
+const ENLARGED = 1 / 6; // the same, of a pixel that is interpolated linearly
+// Gaussians narrower than FINE pixels (the standard deviation along the shorter axis) need every pixel where their
+// alpha is more than SEEN, and MARGIN pixels around: there, half the pixels along a side would show.
+const FINE = 1.5;
+const SEEN = 4 / 255;
+const MARGIN = 2;
+const SAMPLE = 500; // Gaussians that are looked at to see how many are fine
 
 const PROJECT = `
 uniform highp sampler2D data;
@@ -19,6 +27,7 @@ uniform vec4 lens;         // fx, fy, cx, cy in pixels, y down
 uniform vec2 size;
 uniform vec4 frame;        // left, top, right, bottom of the picture that this is a part of, in pixels
 uniform vec3 blur;         // aperture (pixels x scene units), focus disparity, radius (0: pinhole, 1: the whole lens)
+uniform vec2 filtered;     // variance of the low-pass; of what is added later, when the picture is enlarged
 uniform float near;
 uniform float kept;        // low-pass variance that does not reduce the opacity
 uniform vec3 curve;
@@ -78,7 +87,8 @@ void main() {
   vec3 u = zoom.x * (across - slope.x * ahead), v = zoom.y * (down - slope.y * ahead);
   float uu = dot(u, u), uv = dot(u, v), vv = dot(v, v), flatness = dot(cross(u, v), cross(u, v));
   float disparity = 1.0 / depth, coc = blur.x * (blur.y - disparity), reduced = blur.z * coc;
-  float grown = 0.3 + reduced * reduced / 4.0;
+  float narrow = (uu + vv) / 2.0 - length(vec2((uu - vv) / 2.0, uv)); // variance along the shorter axis
+  float grown = max(filtered.x + reduced * reduced / 4.0 - filtered.y, ${LOW_PASS} - narrow);
   float det = flatness + grown * (uu + vv) + grown * grown;
   float detKept = max(flatness + kept * (uu + vv) + kept * kept, 1e-30);
   float opacity = solid * sqrt(detKept / det);
@@ -110,9 +120,20 @@ void main() {
   vec4 middle = texelFetch(middles, at, 0), side = texelFetch(sides, at, 0);
   colour = texelFetch(lights, at, 0);
   place = vec2(corner % 2 == 0 ? -1.0 : 1.0, corner < 2 ? -1.0 : 1.0);
+  bool drawn = colour.a > 0.0;
+  float z = 0.0;
+#ifdef MARK
+  float reach = max(2.0 * log(max(colour.a, 1e-30) / float(${SEEN})), 0.0), before = 2.0 * side.z;
+  drawn = reach > 0.0 && dot(side.xy, side.xy) < float(${FINE * FINE}) * before;
+  if (drawn) {
+    middle.zw = middle.zw * sqrt(reach / before) + float(${MARGIN}) * normalize(middle.zw);
+    side.xy = side.xy * sqrt(reach / before) + float(${MARGIN}) * normalize(side.xy);
+  }
+  z = -1.0;
+#endif
   vec2 pixel = middle.xy + place.x * middle.zw + place.y * side.xy;
-  gl_Position = vec4(pixel.x / size.x * 2.0 - 1.0, 1.0 - pixel.y / size.y * 2.0, 0.0, 1.0);
-  if (colour.a == 0.0) gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
+  gl_Position = vec4(pixel.x / size.x * 2.0 - 1.0, 1.0 - pixel.y / size.y * 2.0, z, 1.0);
+  if (!drawn) gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
   cut = side.zw;
 }`;
 
@@ -187,31 +208,64 @@ export class Splats {
     padded.set(indices);
     gl.bindTexture(gl.TEXTURE_2D, this.order);
     gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, ACROSS, this.height, gl.RED_INTEGER, gl.UNSIGNED_INT, padded);
+    this.indices = indices;
     this.drawn = indices.length;
   }
 
   // Draw into a target. `lens` is {aperture, focus}, `radius` the share of it that blurs: 0 is a pinhole. `disparity`
-  // draws that instead of light; only within `box` (left, bottom, width, height in pixels), if given.
-  draw(target, camera, lens, radius, curve, { disparity = false, box = null } = {}) {
+  // draws that instead of light; only within `box` (left, bottom, width, height in pixels), if given. Only those of
+  // a `part` [first, end) of the order, if given; without `clear`, over what is there. The picture will be shown
+  // `times` as large along a side. `fine`: only around fine Gaussians; the target's depth is then 0 there, 1 elsewhere.
+  draw(target, camera, lens, radius, curve, options = {}) {
+    const { disparity = false, box = null, part = [0, this.drawn], clear = true, times = 1, fine = false } = options;
     const gl = this.gl;
-    this.project(camera, lens, radius, curve);
+    this.project(camera, lens, radius, curve, part, times);
     target.bind(camera.width, camera.height);
     if (box) {
       gl.enable(gl.SCISSOR_TEST);
       gl.scissor(...box);
     }
-    gl.clearColor(0, 0, 0, 0);
-    gl.clear(gl.COLOR_BUFFER_BIT);
+    if (clear) gl.clear(gl.COLOR_BUFFER_BIT);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-    const { made, at } = program(gl, VERTEX, FRAGMENT, disparity ? "#define DISPARITY\n" : "");
+    gl.bindVertexArray(this.quads);
+    if (fine) {
+      gl.enable(gl.DEPTH_TEST);
+      gl.depthMask(true);
+      gl.clear(gl.DEPTH_BUFFER_BIT);
+      gl.depthFunc(gl.ALWAYS);
+      gl.colorMask(false, false, false, false);
+      this.polygons(camera, part, "#define MARK\n");
+      gl.colorMask(true, true, true, true);
+      gl.depthMask(false);
+      gl.depthFunc(gl.GREATER);
+    }
+    this.polygons(camera, part, disparity ? "#define DISPARITY\n" : "");
+    gl.bindVertexArray(null);
+    gl.disable(gl.DEPTH_TEST);
+    if (box) gl.disable(gl.SCISSOR_TEST);
+  }
+
+  polygons(camera, part, defines) {
+    const gl = this.gl, { made, at } = program(gl, VERTEX, FRAGMENT, defines);
     gl.useProgram(made);
     ["middles", "sides", "lights"].forEach((name, i) => this.give(at[name], i, this.projected[i]));
     gl.uniform2f(at.size, camera.width, camera.height);
-    gl.bindVertexArray(this.quads);
-    gl.drawElements(gl.TRIANGLES, 6 * this.drawn, gl.UNSIGNED_INT, 0);
-    gl.bindVertexArray(null);
-    if (box) gl.disable(gl.SCISSOR_TEST);
+    gl.drawElements(gl.TRIANGLES, 6 * (part[1] - part[0]), gl.UNSIGNED_INT, 24 * part[0]);
+  }
+
+  // Which share of the Gaussians is fine before a camera: of some of them, by the middle one of their three scales.
+  fineShare({ position, axes, fx }) {
+    const { means, scales, near } = this.scene, each = Math.ceil(this.drawn / SAMPLE);
+    let all = 0, fine = 0;
+    for (let n = 0; n < this.drawn; n += each) {
+      const i = 3 * this.indices[n], [a, b, c] = scales.subarray(i, i + 3);
+      const depth = [0, 1, 2].reduce((sum, k) => sum - (means[i + k] - position[k]) * axes[6 + k], 0);
+      if (depth <= near) continue;
+      all += 1;
+      if ((a + b + c - Math.max(a, b, c) - Math.min(a, b, c)) * fx < FINE * depth) fine += 1;
+    }
+    return all ? fine / all : 1;
   }
 
   give(where, unit, texture) {
@@ -220,10 +274,13 @@ export class Splats {
     this.gl.uniform1i(where, unit);
   }
 
-  project(camera, lens, radius, curve) {
+  project(camera, lens, radius, curve, part, times) {
     const gl = this.gl, c = camera.axes, { made, at } = program(gl, COVER, PROJECT);
+    const low = Math.floor(part[0] / ACROSS), high = Math.ceil(part[1] / ACROSS);
     gl.bindFramebuffer(gl.FRAMEBUFFER, this.buffer);
     gl.viewport(0, 0, ACROSS, this.height);
+    gl.enable(gl.SCISSOR_TEST);
+    gl.scissor(0, low, ACROSS, high - low);
     gl.disable(gl.BLEND);
     gl.useProgram(made);
     this.give(at.data, 0, this.data);
@@ -239,10 +296,26 @@ export class Splats {
     gl.uniform4fv(at.frame, camera.frame || [0, 0, camera.width, camera.height]);
     gl.uniform3f(at.blur, lens.aperture, lens.focus, radius);
     gl.uniform1f(at.near, this.scene.near);
-    gl.uniform1f(at.kept, this.scene.antialiased ? 0.0 : 0.3);
+    gl.uniform2f(at.filtered, LOW_PASS / times ** 2, times > 1 ? ENLARGED : 0);
+    gl.uniform1f(at.kept, this.scene.antialiased ? 0.0 : LOW_PASS / times ** 2);
     gl.uniform3fv(at.curve, curve);
     gl.bindVertexArray(null);
     gl.drawArrays(gl.TRIANGLES, 0, 3);
+    gl.disable(gl.SCISSOR_TEST);
+  }
+
+  // How many Gaussians of the order, far to near, lie beyond a disparity before a camera.
+  beyond({ position, axes }, disparity) {
+    const { means } = this.scene, depth = (i) => [0, 1, 2].reduce((sum, k) => (
+      sum - (means[3 * i + k] - position[k]) * axes[6 + k]
+    ), 0);
+    let low = 0, high = this.drawn;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (depth(this.indices[middle]) * disparity > 1) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   free() {

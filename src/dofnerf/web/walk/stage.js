@@ -23,16 +23,22 @@ export class Stage {
     this.use(scene);
   }
 
-  // Another scene, or another state of the same one.
-  use(scene) {
-    if (this.splats) [this.splats, this.renderer, this.sorter, this.small].forEach((part) => part && part.free());
-    this.scene = scene;
-    this.splats = new Splats(this.gl, scene);
-    this.renderer = new LensRenderer(this.gl, this.splats, scene);
-    this.sorter = new Sorter(scene.means);
-    this.small = null;
-    this.order = null;
-    this.sorted = this.asked = "";
+  // Another scene, or another state of the same one; with a `camera`, once its Gaussians are in order for that.
+  use(scene, camera = null) {
+    const splats = new Splats(this.gl, scene), sorter = new Sorter(scene.means);
+    const take = () => {
+      if (this.splats) [this.splats, this.renderer, this.sorter, this.small].forEach((part) => part && part.free());
+      const renderer = new LensRenderer(this.gl, splats, scene);
+      Object.assign(this, { scene, splats, sorter, renderer, small: null, order: null, sorted: "", asked: "" });
+    };
+    if (!camera) return take();
+    return new Promise((done) => {
+      sorter.sort(camera, (indices) => {
+        splats.reorder(indices);
+        take();
+        done();
+      });
+    });
   }
 
   // How many exact views a lens needs: about one for four pixels of its largest blur.

@@ -26,14 +26,22 @@ export class Walk {
     this.walls = facts.free ? null : wallsAround(facts.photos, this.pivot);
     this.view = { ...this.home, overlay: 0, split: 0.5, comparing: false, follow: true };
     this.photo = null; // the photo whose lens is compared with: the last one that was flown to, else the nearest
-    const kept = fromHash(location.hash);
-    if (kept) this.restore(kept);
-    addEventListener("hashchange", () => {
-      const found = fromHash(location.hash);
-      if (found) this.restore(found);
-    });
+    this.followAddress();
     new ResizeObserver(() => this.fit()).observe(canvas);
     this.fit();
+  }
+
+  followAddress() {
+    const read = () => {
+      const found = fromHash(location.hash);
+      if (found) this.restore(found);
+    };
+    read();
+    addEventListener("hashchange", read);
+  }
+
+  keepAddress() {
+    keepInAddress(this.view);
   }
 
   restore({ pose, lens, exposure }) {
@@ -86,7 +94,8 @@ export class Walk {
 
   // The lens as the renderer takes it, before a camera.
   lensFor(camera, { opening, focus } = this.view.lens) {
-    return { aperture: opening * this.view.pose.focal * camera.fx, focus };
+    const character = this.view.lens.blades < 0 ? this.facts.character : null;
+    return { aperture: opening * this.view.pose.focal * camera.fx, focus, character };
   }
 
   reach({ blades, rotation } = this.view.lens) {
@@ -156,18 +165,18 @@ export class Walk {
     this.play(PULL, (share) => this.set({ lens: { focus: mix(from, disparity, ease(share)) } }));
   }
 
-  // Fly to a pose, and turn the lens on the way.
-  fly(pose, lens = {}, exposure = this.view.exposure) {
+  // Fly to a pose, and turn the lens on the way; `then`, unless something else is done before.
+  fly(pose, lens = {}, exposure = this.view.exposure, { milliseconds = FLY, then = () => {} } = {}) {
     this.stop();
     const from = this.view, root = (x) => Math.sqrt(Math.max(x, 0));
     const to = { ...from.lens, ...lens };
-    this.play(FLY, (share) => {
+    this.play(milliseconds, (share) => {
       const part = ease(share), opening = mix(root(from.lens.opening), root(to.opening), part) ** 2;
       this.set({
         pose: flight(from.pose, pose, part), exposure: mix(from.exposure, exposure, part),
         lens: { ...to, opening, focus: mix(from.lens.focus, to.focus, part) },
       });
-    });
+    }, (ended) => { if (ended) then(); });
     if (to.focus > 0) this.pivot = plus(pose.position, forward(pose), 1 / to.focus);
   }
 
@@ -187,7 +196,7 @@ export class Walk {
   perform(name) {
     this.stop();
     const move = MOVES[name], begin = { pose: this.view.pose, lens: this.view.lens };
-    const reach = 0.5 * (this.walls ? this.walls.radius : 0.25 * this.depthOfPivot());
+    const reach = 0.125 * this.depthOfPivot();
     const { pivot, up, least, facts: { range } } = this;
     const angle = Math.min(0.35, 1.5 * reach / this.depthOfPivot());
     this.playing = name;
@@ -198,14 +207,14 @@ export class Walk {
     }, () => { this.playing = null; });
   }
 
-  // An animation: `act(share)` for so many milliseconds.
+  // An animation: `act(share)` for so many milliseconds, then `done(whether it came to its end)`.
   play(milliseconds, act, done = () => {}) {
     this.running.push({ since: performance.now(), milliseconds, act, done });
     this.wake();
   }
 
   stop() {
-    this.running.splice(0).forEach(({ done }) => done());
+    this.running.splice(0).forEach(({ done }) => done(false));
     this.tell();
   }
 
@@ -221,7 +230,7 @@ export class Walk {
       one.act(share);
       if (share === 1) {
         this.running = this.running.filter((other) => other !== one);
-        one.done();
+        one.done(true);
         this.tell();
       }
     }
@@ -242,7 +251,7 @@ export class Walk {
     if (this.shown === false) this.stage.present(this.seen());
     this.shown = true;
     this.say(done ? "done" : "refining");
-    if (this.kept !== this.view) keepInAddress(this.view); // browsers take only so many addresses a second
+    if (this.kept !== this.view) this.keepAddress(); // browsers take only so many addresses a second
     this.kept = this.view;
     if (done) this.last = 0;
     else this.wake();
