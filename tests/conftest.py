@@ -41,7 +41,7 @@ _TRAIN = (
     "models/splat/test_splat_training.py",
     "studio/test_demo.py",
 )  # fmt: skip
-_TRAIN_TESTS = ("test_02_", "test_03_", "test_05_")  # of the examples
+_TRAIN_TESTS = ("test_02_", "test_03_", "test_05_", "test_06_")  # of the examples
 _TRAIN_FIXTURES = {"trained", "bench"}
 _SLOW = (
     "lab/synth/test_lens", "lab/synth/test_package_scene.py", "models/splat/test_raster_gpu.py",

@@ -53,6 +53,16 @@ def test_everyday_help_fits_on_one_screen(name, capsys, monkeypatch):
         assert any(line.startswith(f"  --{field.replace('_', '-')}") for line in lines), field
 
 
+@pytest.mark.parametrize("name", ["render", "export", "train"])
+def test_everyday_help_is_no_wider_than_the_terminal(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80 and len(lines) <= 48
+    assert sum(line.startswith(f"  dofnerf {name} ") for line in lines) >= 3  # examples
+
+
 def test_help_explains_the_positional_arguments(capsys):
     with pytest.raises(SystemExit):
         main(["refocus", "--help"])

@@ -144,6 +144,8 @@ SMALL_PRELUDE = """
 from dofnerf.train import preset, shortened
 scene_of_the_test = dofnerf.load("demo", width=48)
 settings_of_the_test = shortened(preset("fast"), 0.008)
+from small_shots import card_and_wall, write_ply
+write_ply("garden.ply", card_and_wall())
 """
 
 

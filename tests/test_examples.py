@@ -48,6 +48,22 @@ def test_03_train_and_shoot_and_04_film(tmp_path):
         assert film.n_frames == 3 and film.width == 32
 
 
+def test_06_notebook(tmp_path):
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    notebook = nbformat.read(EXAMPLES / "06_notebook.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    assert not any(cell.get("outputs") for cell in notebook.cells)  # it is kept without
+    (parameters,) = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    parameters.source = "WIDTH, STEPS = 48, 0.02"
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    kinds = [{kind for output in cell.get("outputs", []) for kind in output.get("data", {})} for cell in notebook.cells]
+    assert [("text/html" in kind, "image/png" in kind) for kind in kinds if kind] == [
+        (True, False), (True, False), (False, True), (True, False),
+    ]  # fmt: skip
+    assert read_image(tmp_path / "refocused.png").shape == (32, 48, 3)
+    assert (tmp_path / "scene.html").stat().st_size > 50_000
+
+
 def test_05_add_a_field():
     decibels = re.search(r"held-out view: ([\d.]+) dB", run("05_add_a_field.py", "0.02"))
     assert decibels and float(decibels[1]) > 8

@@ -36,6 +36,9 @@ def test_an_error_names_the_file(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(plugins.VARIABLE, str(bad))
     assert main(["info", "demo"]) == 2
     assert f"{bad} cannot be loaded: ZeroDivisionError" in capsys.readouterr().err
+    bad.write_text("raise SystemExit(0)")
+    assert main(["info", "demo"]) == 2
+    assert f"{bad} cannot be loaded: SystemExit" in capsys.readouterr().err
     monkeypatch.setenv(plugins.VARIABLE, str(tmp_path / "none.py"))
     assert main(["info", "demo"]) == 2
     assert "none.py" in capsys.readouterr().err

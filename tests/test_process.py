@@ -204,3 +204,19 @@ def test_a_result_of_no_use_is_exit_code_1(monkeypatch, capsys):
     monkeypatch.setattr("dofnerf.cli.parse", lambda arguments: (None, run))
     assert main(["anything"]) == 1
     assert capsys.readouterr().err == "dofnerf: it shows nothing\n"
+
+
+def test_no_child_is_listed_afterwards():
+    """Killed and collected, also where the main thread hears nothing."""
+    body = """
+    import subprocess, hashlib
+    with process.child(subprocess.Popen(["sleep", "600"])) as sleeper:
+        print(sleeper.pid, flush=True)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+    """
+    with child(body) as running:
+        sleeper = int(running.stdout.readline())
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=120)
+    with pytest.raises(ProcessLookupError):
+        os.kill(sleeper, 0)

@@ -25,16 +25,20 @@ if TYPE_CHECKING:
     from dofnerf import scenes
     from dofnerf.camera import Camera
     from dofnerf.optics import LearnedLens, Lens, coc_radius, scatter, scatter_layers
-    from dofnerf.scenes import Scene, load
+    from dofnerf.scenes import Scene
+    from dofnerf.studio.notebook import SplatFile, load
     from dofnerf.train.config import preset
     from dofnerf.train.run import Run
 
 __all__ = [
-    "Camera", "LearnedLens", "Lens", "Run", "Scene", "capture", "coc_radius", "load", "preset", "scatter",
+    "Camera", "LearnedLens", "Lens", "Run", "Scene", "SplatFile", "capture", "coc_radius", "load", "preset", "scatter",
     "scatter_layers", "scenes", "train",
 ]  # fmt: skip
 __version__ = "0.1.0"
-_HOMES = {"Camera": "camera", "Run": "train.run", "Scene": "scenes", "load": "scenes", "preset": "train.config"}
+_HOMES = {
+    "Camera": "camera", "Run": "train.run", "Scene": "scenes", "SplatFile": "studio.notebook",
+    "load": "studio.notebook", "preset": "train.config",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -53,6 +53,12 @@ class Camera:
         local = np.stack([x, y, -depth], axis=-1)
         return local @ self.camera_to_world[:, :3].T + self.position
 
+    def tangents(self) -> np.ndarray:
+        """(H, W, 2): x / depth and y / depth, x right and y up, of what each pixel's centre sees."""
+        x = (np.arange(self.width) + 0.5 - self.cx) / self.fx
+        y = (self.cy - np.arange(self.height) - 0.5) / self.fy
+        return np.stack(np.meshgrid(x, y), axis=-1)
+
     def resized(self, width: int, height: int) -> Camera:
         """The same camera for a picture of another size."""
         sx, sy = width / self.width, height / self.height
@@ -71,6 +77,11 @@ def moved(camera: Camera, turn: np.ndarray, shift: np.ndarray) -> Camera:
     matrix[:, :3] = Rotation.from_rotvec(turn).as_matrix() @ matrix[:, :3]
     matrix[:, 3] += shift
     return replace(camera, camera_to_world=matrix)
+
+
+def zoomed(camera: Camera, factor: float) -> Camera:
+    """The camera with a focal length so many times as long."""
+    return replace(camera, fx=camera.fx * factor, fy=camera.fy * factor)
 
 
 def motion(before: Camera, after: Camera) -> tuple[np.ndarray, np.ndarray]:

@@ -35,8 +35,10 @@ Start with the first, then take photos or a picture of your own:
   dofnerf view runs/mine
   dofnerf refocus photo.jpg depth.png --focus-at 320,200
 
-Each VERB explains its flags, with units and examples: dofnerf VERB --help"""
-_SCENE, _PHOTOS, _RUN = "scene", "folder or video", "run or .ply file"
+Each VERB explains its flags, with units and examples: dofnerf VERB --help
+
+Completion in your shell: dofnerf --completion bash|zsh|fish"""
+_SCENE, _PHOTOS, _RUN = "scene", "folder or video", "run or file of splats"
 _TRAINS = ("train", "run")
 _NUMBERS = {  # flags of those, which import torch: type, least and most
     "--steps": (float, 1e-4, 100), "--width": (int, 1, 1 << 20), "--downscale": (int, 1, 1 << 20),
@@ -71,9 +73,9 @@ VERBS = {
         "A folder of photos in, a scene with poses out.", "dofnerf.capture.pipeline", "CaptureConfig", _PHOTOS
     ),
     "train": Verb(
-        "Photos in, a sharp scene and every photo's lens out.", "dofnerf.train.command", "command_for", _SCENE
+        "Photos in, a sharp scene and every photo's lens out.", "dofnerf.studio.train", "command_for", _SCENE
     ),
-    "render": Verb("Shoot a run, or any .ply of splats, with a lens.", "dofnerf.studio.render", "RenderConfig", _RUN),
+    "render": Verb("Shoot a run, or any file of splats, with a lens.", "dofnerf.studio.render", "RenderConfig", _RUN),
     "view": Verb(
         "A run in the browser: orbit, click to focus, turn the lens.", "dofnerf.studio.view", "ViewConfig", _RUN
     ),
@@ -81,6 +83,8 @@ VERBS = {
         "A page to refocus, layers, points or cameras of a run.", "dofnerf.studio.export", "export_config", _RUN
     ),
     "eval": Verb("Say how good a run is: PSNR, SSIM, LPIPS, the lens.", "dofnerf.evaluate.eval", "EvalConfig", "run"),
+    "lens": Verb("Say what each photo's lens did, with error bars.", "dofnerf.studio.lens", "LensConfig", "run"),
+    "doctor": Verb("Say what this machine has; check every backend.", "dofnerf.studio.doctor", "DoctorConfig"),
     "bench": Verb("Run one of the paper's experiments.", "dofnerf.lab.bench.run", "BenchConfig"),
     "report": Verb("Make a page about a run or an experiment.", "dofnerf.lab.report", "ReportConfig"),
     "synth lens": Verb(
@@ -101,6 +105,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if arguments[:1] == ["--version"]:
             print(f"dofnerf {__version__}", flush=True)
+            return 0
+        if arguments[:1] == ["--completion"]:
+            from dofnerf.completion import script
+
+            load_plugins()
+            shell = arguments[1] if len(arguments) > 1 else ""
+            print(script(shell, {name: (verb.about, verb.load()[0]) for name, verb in VERBS.items()}), flush=True)
             return 0
         try:
             load_plugins()
@@ -131,7 +142,7 @@ def parse(arguments: list[str]) -> tuple[Any, Callable[[Any], Any]]:
     for words in (1, 2):
         name = " ".join(arguments[:words])
         if len(arguments) >= words and name in VERBS:
-            flags = arguments[words:]
+            flags = _renamed(arguments[words:])
             _refuse_early(name, flags)
             config, run = VERBS[name].load(flags)
             if {"-h", "--help"} & set(flags) and "--help-all" not in flags and hasattr(config, "EVERYDAY"):
@@ -149,6 +160,16 @@ def parse(arguments: list[str]) -> tuple[Any, Callable[[Any], Any]]:
         args=(arguments[1:] if members else arguments) or ["--help"],
     )
     raise AssertionError("tyro exits when it has no verb")
+
+
+def _renamed(flags: list[str]) -> list[str]:
+    """With the preset and the flag that were called sharp-oracle and --oracle under their present names."""
+    new = {
+        ("--preset", "sharp-oracle"): "sharp-photos", ("", "--preset=sharp-oracle"): "--preset=sharp-photos",
+        ("", "--oracle"): "--sharp-photos",
+    }  # fmt: skip
+    pairs = pairwise(["", *flags])
+    return [new.get((before, flag)) or new.get(("", flag), flag) for before, flag in pairs]
 
 
 def _refuse_early(name: str, flags: list[str]) -> None:
@@ -183,7 +204,7 @@ def _refuse_numbers(flags: list[str]) -> None:
         except ValueError:
             raise ValueError(f"{flag} must be {expected}, found {value!r}") from None
         if not kind[1] <= number <= kind[2]:
-            raise ValueError(f"{flag} must be {expected} from {kind[1]:g} to {kind[2]:g}, found {value}")
+            raise ValueError(f"{flag} must be {expected} from {kind[1]} to {kind[2]}, found {value}")
 
 
 def _stub(about: str) -> Callable[[], NoReturn]:
@@ -209,4 +230,5 @@ def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         name = error.filename if error.filename is not None else error.filename2
         text = f"{name}: {error.strerror}" if name is not None else error.strerror
-    return " ".join(text.split()) or type(error).__name__
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))  # no colours, no bells
+    return text or type(error).__name__

@@ -37,7 +37,7 @@ def _load(name: str, run: Callable[[], Any]) -> None:
         return
     try:
         run()
-    except Exception as error:  # a stranger's code may raise anything
+    except (Exception, SystemExit) as error:  # whatever its code raises
         raise ValueError(f"the plug-in {name} cannot be loaded: {type(error).__name__}: {error}") from error
     _loaded.add(name)
 

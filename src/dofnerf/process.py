@@ -31,6 +31,9 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 T = TypeVar("T")
 LOCK = ".lock"
 PATIENCE = {int(signal.SIGINT): 1.5, int(signal.SIGTERM): 8.0}  # seconds for the main thread to stop by itself
+_LAST = 0.4  # seconds for children to end, once they are told to
+# Begins the code of a `python -c`, which would otherwise import what lies in the current folder: somebody's files.
+WITHOUT_FOLDER = "import sys; sys.path[:] = [place for place in sys.path if place]; "
 _RESUMES = {"train": "--resume"}  # the flag by which a verb goes on; others go on by the same command
 _COMMANDS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[0-9;?]*[A-Za-z])")
 _PLAIN = {"×": "x", "…": "...", "–": "-", "—": "-", "−": "-", "→": "->", "±": "+-", "≥": ">=", "≤": "<=", "·": "."}
@@ -184,13 +187,18 @@ def _end(number: int, say: bool = True) -> NoReturn:
     if not _ending.acquire(blocking=False):
         time.sleep(60)  # another thread ends it already
     with contextlib.suppress(Exception):
-        for process in [one for one in _State.children if one.poll() is None]:
+        for process in (children := [one for one in _State.children if one.poll() is None]):
             process.kill()
         for path in _State.locks:
             path.unlink(missing_ok=True)
         if "multiprocessing" in sys.modules:
-            for process in sys.modules["multiprocessing"].active_children():
+            for process in (workers := sys.modules["multiprocessing"].active_children()):
                 process.terminate()
+            for process in workers:
+                process.join(_LAST / len(workers))
+                process.kill()  # if it is still there: none outlives us
+        for process in children:
+            process.wait(_LAST)  # dying takes a moment, and the dead are listed until somebody collects them
     with contextlib.suppress(Exception):
         if say:
             sys.stderr.write(f"\ndofnerf: {interrupted_words()}\n")

@@ -21,10 +21,10 @@ def short_help(name: str, config: Any) -> str:
     """A screen of help: what the verb is for, its positional arguments, its `EVERYDAY` flags, and examples."""
     width = min(max(shutil.get_terminal_size().columns, 60), 120)
     about, _, examples = inspect.cleandoc(config.__doc__ or "").partition("For example:")
-    found = {field: (flag, words) for field, flag, words in _flags(config)}
+    found = {field: (flag, words) for field, flag, words in flags_of(config)}
     positional = [field for field, (flag, _) in found.items() if not flag.startswith("--")]
     shown = [found[field] for field in (*positional, *config.EVERYDAY)]
-    column = min(max(len(flag) for flag, _ in shown), 26) + 2
+    column = min(max(len(flag) for flag, _ in shown), width // 4) + 2
     lines = [f"usage: dofnerf {name} {' '.join(found[field][0] for field in positional)} [FLAGS]", ""]
     lines += [*textwrap.wrap(about.split("\n\n")[0], width), ""]
     for flag, words in shown:
@@ -32,11 +32,17 @@ def short_help(name: str, config: Any) -> str:
         lines += [f"  {flag:<{column}}{first}"] if len(flag) < column else [f"  {flag}", f"  {' ' * column}{first}"]
         lines += [f"  {' ' * column}{line}" for line in rest]
     if examples:
-        lines += ["", "For example:", *examples.strip("\n").splitlines()]
+        lines += ["", "For example:", *_fitting(examples.strip("\n").splitlines(), width)]
     return "\n".join([*lines, "", f"All flags: dofnerf {name} --help-all"])
 
 
-def _flags(config: Any) -> Iterator[tuple[str, str, str]]:
+def _fitting(examples: list[str], width: int) -> list[str]:
+    """The examples that fit, without what is said beside a command where that does not."""
+    short = [line if len(line) <= width else "  " + re.split(" {2,}", line.strip())[0] for line in examples]
+    return [line for line in short if len(line) <= width]
+
+
+def flags_of(config: Any) -> Iterator[tuple[str, str, str]]:
     """(field, flag with its value, help) of each field of a config and of the configs inside it."""
     texts = _field_docs(config)
     for name, hint in typing.get_type_hints(config, include_extras=True).items():
@@ -44,7 +50,7 @@ def _flags(config: Any) -> Iterator[tuple[str, str, str]]:
         if typing.get_origin(hint) is typing.ClassVar:
             continue
         if dataclasses.is_dataclass(kind):
-            yield from _flags(kind)
+            yield from flags_of(kind)
             continue
         metavar = next((option.metavar for option in options if getattr(option, "metavar", None)), None)
         words = next((option.help for option in options if getattr(option, "help", None)), None) or texts.get(name, "")

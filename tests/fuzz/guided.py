@@ -21,7 +21,13 @@ with atheris.instrument_imports(include=["dofnerf.files", "dofnerf.scenes", "dof
 
 
 def chosen(name: str, place: Path) -> mutations.Reader:
-    every = [*readers.arrays(), *readers.pictures(place), *readers.plys(place), *readers.scene_readers(place)]
+    every = [
+        *readers.arrays(),
+        *readers.pictures(place),
+        *readers.plys(place),
+        *readers.splat_files(place),
+        *readers.scene_readers(place),
+    ]
     if "checkpoint" in name:
         every += readers.runs()
     return next(reader for reader in every if reader.name == name)

@@ -11,7 +11,8 @@ if ! "$python" -m pip install -q --target "$place" atheris 2>/dev/null; then
     exit 0
 fi
 failed=0
-for reader in "array" "depth .png" "depth .exr" "points .ply" "splats .ply" "model: cameras.bin" "model: images.bin" \
+for reader in "array" "depth .png" "depth .exr" "points .ply" "splats .ply" "splats a.glb" \
+    "words of .glb" "inside of .spz" "splats a.compressed.ply" "splats a.sog" "model: cameras.bin" "model: images.bin" \
     "model: points3D.bin" "checkpoint" "words of a checkpoint"; do
     log=$(mktemp)
     PYTHONPATH=$place nice "$python" "$here/guided.py" "$reader" $((minutes * 60)) >"$log" 2>&1

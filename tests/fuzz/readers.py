@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import shutil
 import struct
+import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,6 +24,12 @@ from dofnerf.evaluate.trained import read_origin
 from dofnerf.files import read_image, read_map, write_exr
 from dofnerf.files.guard import read_array, read_json
 from dofnerf.files.ply import Drawing, Splats, read_drawing, read_ply, read_splats, write_splats
+from dofnerf.files.splats import read_splat_file
+from dofnerf.files.splats.compressed_ply import write_compressed_ply
+from dofnerf.files.splats.gltf import write_glb
+from dofnerf.files.splats.sog import write_sog
+from dofnerf.files.splats.splat import write_splat
+from dofnerf.files.splats.spz import write_spz
 from dofnerf.lab.bench.results import read_results
 from dofnerf.scenes.colmap_model import read_model
 from dofnerf.scenes.exif import read_exif
@@ -136,6 +144,54 @@ def plys(folder: Path) -> list[Reader]:
         Reader("points .ply", "points.ply", points, read_ply, 8),
         Reader("splats .ply", "splats.ply", found, read_splats, 8),
         Reader("header of .ply", "head.ply", found, read_drawing, 3),
+    ]
+
+
+def splat_files(folder: Path) -> list[Reader]:
+    """Every other format of splats. What is packed is also damaged inside, and packed again."""
+    dice, seeds = np.random.default_rng(4), dict[str, list[bytes]]()
+    drawing = Drawing("display", (0.1, 0.2, 0.3), (0.0, 1.0, 0.0), (0.5, 0.5, 0.5, 0.5))
+    for bases in (1, 4):
+        shapes = (300, 3), (300, 3), (300, 4), (300,), (300, bases, 3)
+        splats = Splats(*(dice.random(shape, np.float32) + 0.1 for shape in shapes))
+        for name, write in (
+            ("a.compressed.ply", partial(write_compressed_ply, drawing=drawing)), ("a.spz", write_spz),
+            ("a.splat", write_splat), ("a.sog", partial(write_sog, drawing=drawing)),
+            ("a.glb", partial(write_glb, drawing=drawing)),
+        ):  # fmt: skip
+            write(folder / name, splats)
+            seeds.setdefault(name, []).append((folder / name).read_bytes())
+    glb = seeds["a.glb"][0]
+    length = int.from_bytes(glb[12:16], "little")
+    words, rest = glb[20 : 20 + length], glb[20 + length :]
+
+    def gltf_words(path: Path) -> object:
+        text = path.read_bytes()
+        head = b"glTF" + (2).to_bytes(4, "little") + (20 + len(text) + len(rest)).to_bytes(4, "little")
+        other = path.with_name("words.glb")
+        other.write_bytes(head + len(text).to_bytes(4, "little") + b"JSON" + text + rest)
+        return read_splat_file(other)
+
+    def unpacked_spz(path: Path) -> object:
+        path.with_name("inside.spz").write_bytes(gzip.compress(path.read_bytes(), 1))
+        return read_splat_file(path.with_name("inside.spz"))
+
+    def sog_words(path: Path) -> object:
+        other = path.with_name("meta.sog")
+        with zipfile.ZipFile(io.BytesIO(seeds["a.sog"][1])) as whole, zipfile.ZipFile(other, "w") as changed:
+            for name in whole.namelist():
+                changed.writestr(name, path.read_bytes() if name == "meta.json" else whole.read(name))
+        return read_splat_file(other)
+
+    meta = zipfile.ZipFile(io.BytesIO(seeds["a.sog"][1])).read("meta.json")
+    found = [Reader(f"splats {name}", name, files, read_splat_file, 6) for name, files in seeds.items()]
+    return [
+        *found,
+        Reader("words of .glb", "words.json", [words], gltf_words, 12, "words.glb"),
+        Reader(
+            "inside of .spz", "inside.bin", [gzip.decompress(s) for s in seeds["a.spz"]], unpacked_spz, 6, "inside.spz"
+        ),
+        Reader("meta.json of .sog", "meta.json", [meta], sog_words, 6, "meta.sog"),
     ]
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 from mutations import SCALE, hammer
-from readers import arrays, pictures, plys, runs
+from readers import arrays, pictures, plys, runs, splat_files
 
 SHARE = 45  # inputs for each share; together with the scenes more than 10 000
 
 
-@pytest.mark.parametrize("which", ["arrays", "pictures", "plys", "runs"])
+@pytest.mark.parametrize("which", ["arrays", "pictures", "plys", "splat_files", "runs"])
 def test_mutated(tmp_path: Path, which: str) -> None:
-    made = {"arrays": arrays, "pictures": lambda: pictures(tmp_path), "plys": lambda: plys(tmp_path), "runs": runs}
-    for reader in made[which]():
+    of_folder = {"pictures": pictures, "plys": plys, "splat_files": splat_files}
+    for reader in of_folder[which](tmp_path) if which in of_folder else {"arrays": arrays, "runs": runs}[which]():
         hammer(reader, tmp_path / reader.name, round(SHARE * reader.share * SCALE))
 
 

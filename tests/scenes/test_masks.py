@@ -122,4 +122,4 @@ def test_resized_masks_count_only_what_no_hidden_pixel_changes(size):
     spoilt = np.where(mask[..., None], photo, 0.0).astype(np.float32)
     counts = resize(mask, *size)
     off = np.abs(resize(spoilt, *size) - 0.5).max(-1)
-    assert off[counts].max() < 0.1 * off.max() and 0.5 < counts.mean() < 1
+    assert off[counts].max() < 0.15 * off.max() and 0.5 < counts.mean() < 1

@@ -102,6 +102,24 @@ def test_resizing_is_in_linear_light_and_does_not_alias() -> None:
     np.testing.assert_allclose(grey[4:-4, 4:-4], 0.5 ** (1 / 2.2), atol=0.01)
 
 
+def _photo(width: int, height: int) -> np.ndarray:
+    """What a sensor of that many pixels sees of black and white rings: means of linear light over its pixels."""
+    fine = 16
+    y, x = np.mgrid[: fine * height, : fine * width].astype(np.float32) + 0.5
+    y, x = y / (fine * height), 1.5 * x / (fine * width)
+    rings = (np.hypot(x - 0.7, y - 0.4) * 9 % 1 > 0.5).astype(np.float32)
+    light = rings.reshape(height, fine, width, fine).mean((1, 3)) * 0.9 + 0.02
+    return np.repeat(light[..., None] ** np.float32(1 / 2.2), 3, axis=-1)
+
+
+@pytest.mark.parametrize(("size", "least"), [((242, 161), 30), ((170, 113), 29), ((126, 84), 50), ((97, 65), 28)])
+def test_a_resized_photo_is_what_a_smaller_sensor_sees(size, least) -> None:
+    found, true = resize(_photo(252, 168), *size), _photo(*size)
+    assert -10 * np.log10(np.square(found - true).mean()) > least
+    energy = [np.square(np.diff(picture, axis=0)).mean() for picture in (found, true)]
+    assert energy[0] / energy[1] == pytest.approx(1, abs=0.1)
+
+
 def test_triplets_and_the_mixes(tmp_path: Path) -> None:
     root = small.transforms(tmp_path)
     even_odd = {

@@ -15,6 +15,7 @@ from PIL import Image
 from small_shots import CAMERA, FAR, HEIGHT, NEAR, WIDTH, card_and_wall, halves, write_run
 
 from dofnerf.cli import main
+from dofnerf.files import read_map
 from dofnerf.scenes import Lens, Viewpoint
 from dofnerf.studio import paths
 from dofnerf.studio.keyframes import Moment, between, read_keyframes, write_keyframes
@@ -101,6 +102,41 @@ def test_a_stopped_film_goes_on(made, tmp_path, monkeypatch, capfd):
     (tmp_path / "out-frames" / "00000.png").write_bytes(b"mine")
     assert main(arguments) == 2
     assert "is not of a film" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("flags", "unit", "words"), [([], 1.0, "scene units"), (["--unit", "0.5"], 0.5, "metres")])
+def test_every_frame_has_its_depth(made, tmp_path, monkeypatch, capfd, flags, unit, words):
+    """Each is that of a still from the frame's camera; a stopped film keeps what is done, another one starts over."""
+    monkeypatch.chdir(tmp_path)
+    from dofnerf.studio import film as module
+
+    common = ["render", str(made / "run"), "--path", "dolly-zoom", "--once", "--frames", "3", "--aperture", "4"]
+    arguments = [*common, *flags, "--depth", "exr", "--out", "out.gif"]
+    shot = module.photograph_moment
+
+    def stops(source, moment, *rest):
+        if (tmp_path / "out-depth" / "00001.exr").exists():
+            raise KeyboardInterrupt
+        return shot(source, moment, *rest)
+
+    monkeypatch.setattr(module, "photograph_moment", stops)
+    assert main(arguments) == 130
+    names = ["00000.exr", "00001.exr"]
+    assert sorted(path.name for path in (tmp_path / "out-depth").glob("*.exr")) == names
+    monkeypatch.setattr(module, "photograph_moment", shot)
+    before = [(tmp_path / "out-depth" / name).stat().st_mtime_ns for name in names]
+    assert words in printed(capfd, *arguments)
+    assert before == [(tmp_path / "out-depth" / name).stat().st_mtime_ns for name in names]
+    depths = [read_map(tmp_path / "out-depth" / f"{i:05d}.exr")[0] for i in range(3)]
+    still = ["--view", "3", "--depth", "exr", "--out", "still.png"]
+    printed(capfd, "render", made / "run", *still)
+    np.testing.assert_allclose(depths[0], unit * read_map(tmp_path / "still-depth.exr")[0], rtol=1e-5)
+    card, wall = (depths[2][HEIGHT // 2, x] - depths[0][HEIGHT // 2, x] for x in (20, 50))
+    assert card == pytest.approx(wall, rel=0.02) and card > unit  # the camera moves away from both
+    printed(capfd, *common[:-1], "6", *flags, "--depth", "npy", "--out", "out.gif")
+    assert {path.suffix for path in (tmp_path / "out-depth").glob("0*")} == {".npy"}
+    (tmp_path / "out-depth" / "film.json").unlink()
+    assert main(arguments) == 2 and "give another --out" in capfd.readouterr().err
 
 
 def test_a_dolly_zoom_keeps_the_pivot_and_presses_the_rest():

@@ -7,6 +7,7 @@ import json
 import shutil
 
 import numpy as np
+import OpenEXR
 import pytest
 import torch
 from looks import printed
@@ -218,11 +219,28 @@ def test_layers_on_disk(made, tmp_path, capfd):
         out = out * (1 - pixels[..., 3:]) + pixels[..., :3] * pixels[..., 3:]
         assert (read_map(folder / entry["depth"])[0] > 0).all()
     assert psnr(out, read_image(folder / "sharp.png")) > 30
+    parts = {part.name(): part for part in OpenEXR.File(str(folder / "layers.exr"), separate_channels=True).parts}
+    assert [*parts] == [f"{one}.{kind}" for one in ("sharp", "layer-0", "layer-1") for kind in ("Combined", "Depth")]
+    light = sum_over([[parts[f"layer-{i}.Combined"].channels[c].pixels for c in "RGBA"] for i in range(2)])
+    sharp = np.stack([parts["sharp.Combined"].channels[c].pixels for c in "RGB"], axis=-1)
+    assert psnr(light ** (1 / 2.2), sharp ** (1 / 2.2)) > 30  # premultiplied, in linear light
+    depth = read_map(folder / "sharp-depth.exr")[0]
+    np.testing.assert_allclose(parts["sharp.Depth"].channels["Z"].pixels, depth)
+
+
+def sum_over(layers):
+    """Premultiplied RGBA, the farthest first, one over the other."""
+    out = 0.0
+    for *colour, alpha in layers:
+        out = np.stack(colour, axis=-1) + out * (1 - alpha[..., None])
+    return out
 
 
 def test_splats_and_points_on_disk(made, tmp_path, capfd):
-    printed(capfd, "export", made / "run", "--ply", "--out", tmp_path / "run.ply")
-    np.testing.assert_array_equal(read_splats(tmp_path / "run.ply").means, card_and_wall().means.detach().numpy())
+    printed(capfd, "export", made / "run", "--ply", "--mix", "light", "--out", tmp_path / "run.ply")
+    np.testing.assert_allclose(  # y down, as other tools expect
+        read_splats(tmp_path / "run.ply").means, card_and_wall().means.detach().numpy() * [1, -1, -1], atol=1e-5
+    )
     same = ["--camera", made / "run" / "cameras.json", "--view", "3"]
     printed(capfd, "render", made / "run", "--view", "3", "--out", tmp_path / "run.png")
     printed(capfd, "render", tmp_path / "run.ply", *same, "--out", tmp_path / "ply.png")  # the file says how to draw it

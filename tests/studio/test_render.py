@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -225,6 +226,9 @@ def test_deep_photos_give_deep_pictures(tmp_path, monkeypatch):
         assert has_more_than_8_bits(f"{name}.png") == (name == "a.exr") and not has_more_than_8_bits(
             f"plain-{name}.png"
         )
+        assert main(["render", name, "--view", "0", "--out", f"folder-{name[-3:]}"]) == 0
+        suffixes = {file.suffix for file in Path(f"folder-{name[-3:]}").iterdir()} - {".json"}
+        assert suffixes == {".exr" if name == "a.exr" else ".png"}
 
 
 def test_16_bits_are_16_bits(render, made):

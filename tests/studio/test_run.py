@@ -15,6 +15,7 @@ from dofnerf.scenes import exif
 from dofnerf.scenes.exif import Exif
 from dofnerf.studio import run as everything
 from dofnerf.studio.source import open_source
+from dofnerf.studio.view import ViewConfig, prepare
 from dofnerf.train import checkpoint
 
 
@@ -129,6 +130,16 @@ def test_a_scene_needs_no_capture_and_leaves_a_report_and_a_page(captures, tmp_p
     assert (tmp_path / "all/run/report.html").is_file() and len(list((tmp_path / "all/run/export").glob("*.html"))) == 1
     assert run.setting.size == scene().size  # never enlarged to the default width
     assert run.config.lens.share_aperture == "none"
+    whole, out = str(tmp_path / "all"), str(tmp_path / "out")  # every verb takes the folder of `dofnerf run`
+    for verb in (
+        ["eval", whole, "--out", out],
+        ["report", whole, "--out", f"{out}-report.html"],
+        ["render", whole, "--view", "0", "--out", f"{out}.png"],
+        ["export", whole, "--html", "--out", f"{out}.html"],
+    ):
+        assert main(verb) == 0, verb
+    assert "<title>all" in (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert prepare(ViewConfig(tmp_path / "all")).facts["title"] == "all"
 
 
 def test_photos_of_one_f_number_share_their_aperture(captures, later, tmp_path):

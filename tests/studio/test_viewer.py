@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 import sys
 import time
@@ -20,6 +21,7 @@ from dofnerf.studio.view import DEMO_RUN, VIEW_RUN, ViewConfig, demo_run, prepar
 from dofnerf.studio.viewer.films import reserve
 from dofnerf.studio.viewer.renderer import Settings, draw, photograph
 from dofnerf.studio.viewer.server import Guard, Server
+from dofnerf.train.checkpoint import FILE
 
 SIZE = 80  # pixels of the longer side of what the server draws
 
@@ -189,25 +191,81 @@ def test_films_of_two_pages_have_names_of_their_own(tmp_path):
     assert [reserve(tmp_path).name for _ in range(3)] == ["film-1.mp4", "film-3.mp4", "film-4.mp4"]
 
 
-def test_the_page_walks_films_and_follows_training(served, volume, watched):
-    for server in (served, volume):
-        page = watched(f"http://127.0.0.1:{server.port}/", 720, 240)
-        page.wait_for_selector("body:is([data-state=refining], [data-state=done])")
-        if server is served:
-            page.evaluate("dofnerf.stage.most = 4")
+def opened(watched, server, most=4):
+    page = watched(f"http://127.0.0.1:{server.port}/", 720, 240)
+    page.wait_for_selector("body:is([data-state=refining], [data-state=done])")
+    if most:
+        page.evaluate(f"dofnerf.stage.most = {most}")  # a graphics card would not need that
+    page.wait_for_selector("body[data-state=done]")
+    return page
+
+
+def test_the_page_walks_where_the_browser_draws_and_where_the_server_does(served, volume, watched):
+    page = opened(watched, served)
+    box = page.locator("#picture").bounding_box()
+    page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
+    page.wait_for_selector("#ring.seen")
+    page.wait_for_timeout(800)
+    assert 1 / page.evaluate("dofnerf.view.lens.focus") == pytest.approx(NEAR, rel=0.03)
+    assert opened(watched, volume, most=None).locator("#films").is_visible()
+
+
+def test_a_film_is_planned_made_and_kept_when_the_tab_is_closed(served, watched):
+    page, frames = opened(watched, served), "#keyframes li"
+    page.click("#add")
+    for focus in (0.2, 0.4):
+        page.evaluate(f"dofnerf.set({{ lens: {{ focus: {focus} }} }})")
+        page.click("#add")
+    assert page.locator(frames).count() == 3 and page.locator(f"{frames} canvas").count() == 3
+    page.click(f"{frames} >> nth=1 >> text=✕")
+    page.click(f"{frames} >> nth=1 >> text=↑")  # 0.4 comes first now
+    page.select_option("#seconds", "1")
+    page.click("#preview")
+    page.wait_for_timeout(400)
+    assert page.evaluate("dofnerf.view.lens.focus") == pytest.approx(0.4, abs=0.05)
+    page.wait_for_timeout(1500)
+    page.wait_for_selector("body[data-state=done]")
+    assert page.evaluate("dofnerf.view.lens.focus") != pytest.approx(0.4, abs=0.01)
+    page.select_option("#seconds", "8")
+    page.click("#render")
+    page.click("#jobs >> text=Cancel")
+    page.wait_for_selector("#jobs >> text=cancelled")
+    page.select_option("#seconds", "1")
+    page.click("#render")
+    page.wait_for_selector("#jobs button >> text=Cancel")
+    page.context.close()
+    until(lambda: served.viewer.films.facts()[0]["state"] == "done")
+    again = opened(watched, served)
+    name = served.viewer.films.facts()[0]["name"]
+    with again.expect_download() as download:
+        again.click(f"#jobs li:has-text('{name}') >> text=Download")
+    assert download.value.suggested_filename == name
+    assert download.value.path().read_bytes()[4:8] == b"ftyp" and (served.viewer.films.folder / name).is_file()
+
+
+def test_the_page_follows_a_run_that_is_still_training(tmp_path, watched):
+    server = start(tmp_path / "run")
+    try:
+        server.viewer.source.run.learner.progress.step = 1
+        page = opened(watched, server)
+        page.wait_for_selector("#training >> text=/Still learning: 0 %/")
+        before = page.evaluate("dofnerf.canvas.toDataURL()")
+        kept, reload = tmp_path / "run" / FILE, server.viewer.reload
+
+        def trained():
+            source = reload()
+            with torch.no_grad():
+                source.model.means += 0.1
+            return source
+
+        server.viewer.reload = trained
+        os.utime(kept, (1, 1))
+        page.wait_for_selector("#training", state="hidden")
         page.wait_for_selector("body[data-state=done]")
-        box = page.locator("#picture").bounding_box()
-        if server is served:
-            page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
-            page.wait_for_selector("#ring.seen")
-            page.wait_for_timeout(800)
-            assert 1 / page.evaluate("dofnerf.view.lens.focus") == pytest.approx(NEAR, rel=0.05)
-            page.click("#add")
-            page.click("#add")
-            assert page.locator("#keyframes li").count() == 2 and page.locator("#render").is_enabled()
-            page.click("#keyframes li >> nth=0 >> text=✕")
-            assert page.locator("#render").is_disabled()
-        assert page.locator("#films").is_visible()
+        after = page.evaluate("dofnerf.canvas.toDataURL()")
+        assert before != after
+    finally:
+        server.stop()
 
 
 def test_the_lens_is_put_before_kept_layers_without_the_model(monkeypatch):
@@ -279,7 +337,7 @@ def test_a_ply_keeps_its_colours_when_the_lens_opens(tmp_path):
         (["RUN", "--allow-origin", "evil"], "--allow-origin must be like"),
         (["nowhere"], "no such run"),
         (["--demo", "--eye", "0,0,1"], "give both --eye and --look-at"),
-        (["--demo", "--blend", "light"], "--blend is for .ply files"),
+        (["--demo", "--blend", "light"], "--blend is for files of splats"),
     ],
 )
 def test_refusals(served, capfd, arguments, words):

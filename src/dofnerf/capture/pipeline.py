@@ -58,14 +58,14 @@ class CaptureOptions:
 
     size: int = 1600
     """Pixels of the longer side of the scene's photos, in which features are found, too; larger ones are shrunk."""
-    scale_by: Annotated[str | None, tyro.conf.arg(metavar="A,B,METRES")] = None
+    scale_by: Annotated[str | None, tyro.conf.arg(metavar="A,B,METRES", help_behavior_hint="(optional)")] = None
     """Two photos (file names, or numbers from 0) and the distance between them: makes the scene's unit the metre."""
     masks: Annotated[
         Path | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="(default: masks in or beside PHOTOS)")
     ] = None
-    """Masks of the photos, called as they are (NAME.png or NAME.jpg.png): what is black is left out of everything."""
-    every: int | None = None
-    """Of a video: take the sharpest of every so many frames (default: so that about 80 come out)."""
+    """Masks of the photos, named as they are (NAME.png or NAME.jpg.png): what is black is left out of everything."""
+    every: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: so that about 80 come out)")] = None
+    """Of a video: take the sharpest of every so many frames."""
     attempts: int = 4
     """How many attempts, with increasingly tolerant settings, while photos lack a pose: 1 to 4."""
     exhaustive: int = EXHAUSTIVE

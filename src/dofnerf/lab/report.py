@@ -19,7 +19,7 @@ from dofnerf.lab.bench.results import is_experiment, report_experiment
 class ReportConfig:
     """Make one HTML page about a run, or about an experiment of `dofnerf bench`: pictures before and after under a
     slider, held-out views with their errors, crops, depth, the lens of every photo, figures, the training curve,
-    cameras in space.
+    and the scene in space with its cameras, to fly to.
 
     The page is one file that needs no network.
 

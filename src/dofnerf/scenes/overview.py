@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import PIL.Image
 
 from dofnerf.camera import Camera
 from dofnerf.files import write_image
@@ -61,7 +65,12 @@ def describe_photos(scene: Scene) -> str:
 
 
 def write_contact_sheet(scene: Scene, path: Path | str) -> None:
-    """One PNG: the pictures of the first view, the cameras from above and from the side, and up to 24 photos."""
+    """Write the contact sheet as a picture."""
+    write_image(path, contact_sheet(scene))
+
+
+def contact_sheet(scene: Scene) -> np.ndarray:
+    """(H, W, 3) uint8: the pictures of the first view, the cameras from above and from the side, up to 24 photos."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -97,7 +106,16 @@ def write_contact_sheet(scene: Scene, path: Path | str) -> None:
         )
         _show(place, resize(image, *_within(image, 320)), label, TEST if held_out else INK)
     canvas.draw()
-    write_image(path, np.asarray(canvas.buffer_rgba())[..., :3].copy())
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def scene_html(scene: Scene) -> str:
+    """The scene in a notebook: what it is, and its contact sheet."""
+    file = io.BytesIO()
+    PIL.Image.fromarray(contact_sheet(scene)).save(file, "WEBP", quality=80)
+    picture = f"data:image/webp;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
+    words = f'<pre style="white-space: pre-wrap">{html.escape(describe(scene))}</pre>'
+    return f'{words}<img src="{picture}" alt="" style="max-width: 100%">'
 
 
 def _first_view(scene: Scene) -> list[tuple[str, np.ndarray]]:

@@ -42,7 +42,7 @@ class ReadOptions:
     downscale: int | None = None
     """Shrink to 1/downscale of the full size that the poses are given for; uses images_N if it is there."""
     width: int | None = None
-    """Or: shrink to this many pixels across."""
+    """Shrink to this many pixels across, instead of --downscale."""
     mix: Mix = "auto"
     """Which photo of each view trains. near-far: even views near, odd far; random: half and half; aperture: even views
     shallow, odd sharp; photo: the one that the file names; auto: near-far where both exist, else photo."""
@@ -55,7 +55,7 @@ class ReadOptions:
     hold_first: int = 4
     """The first view held out by hold_every."""
     seed: int = 0
-    """Of random numbers: for the random mix, and for training."""
+    """Seed of the random numbers of training, and of --mix random."""
     save_resized: bool = False
     """Keep downscaled photos as images_N in the scene's folder. Otherwise nothing is ever written there."""
     grid: GridOptions = field(default_factory=GridOptions)

@@ -205,6 +205,11 @@ class Scene:
             f"with {', '.join(has) or 'photos only'}"
         )
 
+    def _repr_html_(self) -> str:
+        from dofnerf.scenes.overview import scene_html
+
+        return scene_html(self)
+
     def picture(self, i: int, source: Source) -> np.ndarray:
         """A picture of view i, loaded now or before; errors name the frame."""
         if source in self._cache:

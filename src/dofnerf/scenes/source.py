@@ -114,8 +114,12 @@ class Cropped(Derived):
 
 
 def resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Photo (H, W, 3), floats or bytes, by a Lanczos filter in linear light; map (H, W) by the nearest pixel. Of a mask
-    (H, W) bool, only pixels count whose whole surroundings do."""
+    """Photo (H, W, 3), floats or bytes; map (H, W) by the nearest pixel. Of a mask (H, W) bool, only pixels count whose
+    whole surroundings do.
+
+    A photo shrinks by whole factors as means of linear light, as larger pixels of the sensor would have it. What is
+    left, a factor below 2, is done by a Lanczos filter in display values: in linear light its rings beside something
+    bright would be halos where it is dark."""
     if image.shape[:2] == (height, width):
         return image if image.dtype != np.uint8 else image.astype(np.float32) / 255
     if image.dtype == bool:
@@ -123,12 +127,17 @@ def resize(image: np.ndarray, width: int, height: int) -> np.ndarray:
         return eroded(np.asarray(touched) <= 0, 1)
     if image.ndim == 2:
         return np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.NEAREST))
+    factors = max(1, image.shape[1] // width), max(1, image.shape[0] // height)
+    box = 0.0, 0.0, image.shape[1] / factors[0], image.shape[0] / factors[1]
     bands = []
     for c in range(image.shape[2]):
         band = image[..., c]
-        light = Image.fromarray(_light_of_bytes()[band] if band.dtype == np.uint8 else to_linear(band))
-        bands.append(np.asarray(light.resize((width, height), Image.Resampling.LANCZOS)))
-    return to_display(np.clip(np.stack(bands, axis=-1), 0, 1))
+        if factors != (1, 1):
+            light = Image.fromarray(_light_of_bytes()[band] if band.dtype == np.uint8 else to_linear(band))
+            band = to_display(np.asarray(light.reduce(factors)))
+        band = band.astype(np.float32) / 255 if band.dtype == np.uint8 else band
+        bands.append(np.asarray(Image.fromarray(band).resize((width, height), Image.Resampling.LANCZOS, box)))
+    return np.clip(np.stack(bands, axis=-1), 0, 1)
 
 
 def eroded(mask: np.ndarray, pixels: int) -> np.ndarray:

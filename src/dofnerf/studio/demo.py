@@ -47,7 +47,7 @@ FOCUS_TAIL = 5  # per cent of the picture that lie nearer (or farther) than wher
 RUNS: dict[str, tuple[str, Callable[[TrainConfig], TrainConfig]]] = {
     "pinhole": ("without a lens model", without_lens),
     "ours": ("ours", lambda config: config),
-    "oracle": ("trained on sharp photos", on_sharp_photos),
+    "sharp-photos": ("trained on sharp photos", on_sharp_photos),
 }
 
 
@@ -65,14 +65,14 @@ class DemoConfig:
     For example:
       dofnerf demo
       dofnerf demo --steps 1 --out runs/whole
-      dofnerf demo --oracle
+      dofnerf demo --sharp-photos
     """
 
     out: Path = Path("runs/demo")
     """The folder to write into; it is made if it is not there."""
     steps: float = 0.56
     """Share of the training steps of the preset fast: less is quicker, and worse; 1 gains about 0.5 dB."""
-    oracle: bool = False
+    sharp_photos: bool = False
     """Train on the all-in-focus photos too, and say which share of the gap between both ours closes."""
     compile_only: bool = False
     """Only compile the CPU kernels, for later runs to find in a cache; `make` does that when it installs."""
@@ -102,7 +102,7 @@ def run(config: DemoConfig) -> list[Path]:
     asked = shortened(preset("fast", "splat"), config.steps)
     print(f"scene    {scene.describe()}", flush=True)
     results = {}
-    for key in ("pinhole", "ours", *(["oracle"] if config.oracle else [])):
+    for key in ("pinhole", "ours", *(["sharp-photos"] if config.sharp_photos else [])):
         name, change = RUNS[key]
         results[key] = trained(scene, name, change(asked), config.out / key)
 
@@ -157,8 +157,8 @@ def table(results: dict[str, Result], off: LensError, views: int) -> str:
     """The figures as Markdown."""
     lines = [f"| sharp render of {views} held-out views against the truth | PSNR | training |", "|---|---|---|"]
     lines += [f"| {r.name} | {r.psnr:.2f} dB | {r.run.learner.progress.seconds:.0f} s |" for r in results.values()]
-    if "oracle" in results:
-        gap = results["oracle"].psnr - results["pinhole"].psnr
+    if "sharp-photos" in results:
+        gap = results["sharp-photos"].psnr - results["pinhole"].psnr
         share = (results["ours"].psnr - results["pinhole"].psnr) / gap if gap > 0 else float("nan")
         lines += [f"| share of the gap between the first and the last that ours closes | {share:.2f} | |"]
     lines += ["", "| learned lens against the true one | mean error |", "|---|---|"]

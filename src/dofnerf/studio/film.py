@@ -2,6 +2,7 @@
 
 First what each frame is (its camera and lens) is settled; then frames are shot one by one into a folder beside the
 film, and put together in the end. The folder keeps what the film is, so that the same command goes on where it stopped.
+With --depth, a second folder gets the depth of every frame, and stays.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import tyro
 
 from dofnerf.camera import Camera
-from dofnerf.files import read_image, write_image, write_json, write_video
+from dofnerf.files import read_image, write_image, write_json, write_map, write_video
 from dofnerf.files.guard import read_json
 from dofnerf.files.outputs import check_file
 from dofnerf.files.progress import Progress
@@ -41,10 +42,11 @@ from dofnerf.studio.flags import (
     given,
     largest_blur,
     one_of,
+    shape_by,
     vector,
 )
 from dofnerf.studio.keyframes import Moment, between, read_keyframes
-from dofnerf.studio.rgbd import RGBD
+from dofnerf.studio.rgbd import RGBD, depth_map
 from dofnerf.studio.source import Source
 
 if TYPE_CHECKING:
@@ -142,6 +144,9 @@ def make_film(config: RenderConfig, source: Source) -> Path:
     with Progress("film", len(moments)) as bar:
         shoot(config, source, moments, out, bar.advance)
     print(f"wrote    {out}", flush=True)
+    if config.files.depth is not None:
+        words = f"depth of each frame in {depth_unit(config, source)[1]}"
+        print(f"wrote    {depth_folder(out)}  ({words})", flush=True)
     return out
 
 
@@ -292,14 +297,22 @@ def calm(values: Sequence[float]) -> list[float]:
 
 def shoot(config: RenderConfig, source: Source, moments: Sequence[Moment], out: Path, tick: Callable[[], None]) -> None:
     """Shoot what is missing of the frames, and put the film together."""
+    from dofnerf.studio.shoot import sharp_picture
+
     camera = moments[0].view.camera
     if out.suffix.lower() == ".mp4" and min(camera.width, camera.height) < SMALLEST_MP4:
         raise ValueError(f"{out}: {camera.width} × {camera.height} pixels are too small for MP4; give --width, or .gif")
-    folder = frames_folder(config, source, moments, out)
+    folder, film = out.with_name(f"{out.stem}-frames"), film_digest(config, source, moments)
+    mark_folder(folder, film, "frames of a film that is being made; it goes on by the same command")
+    depths, (unit, words) = depth_folder(out), depth_unit(config, source)
+    if config.files.depth is not None:
+        mark_folder(depths, f"{film} {unit}", f"depth of each frame of {out.name}, along the optical axis, in {words}")
 
     def frames() -> Iterator[np.ndarray]:
         for i, moment in enumerate(moments):
-            file = folder / f"{i:05d}.png"
+            file, depth = folder / f"{i:05d}.png", depths / f"{i:05d}.{config.files.depth}"
+            if config.files.depth is not None and not depth.is_file():
+                write_map(depth, depth_map(sharp_picture(source.model, moment.view.camera)[1].disparity) * unit)
             if not file.is_file():
                 write_image(file, photograph_moment(source, moment, config.shot.blur(source), config.shot.lens_samples))
             tick()
@@ -313,27 +326,41 @@ def shoot(config: RenderConfig, source: Source, moments: Sequence[Moment], out: 
     shutil.rmtree(folder)
 
 
-def frames_folder(config: RenderConfig, source: Source, moments: Sequence[Moment], out: Path) -> Path:
-    """The folder of this film's frames; frames of another film, which only we could have put there, are cleared
-    away."""
+def depth_folder(out: Path) -> Path:
+    """Where the depth of a film's frames goes."""
+    return out.with_name(f"{out.stem}-depth")
+
+
+def depth_unit(config: RenderConfig, source: Source) -> tuple[float, str]:
+    """What a scene unit is in the depth of a film's frames: in metres where the scale is known, else 1; and the unit's
+    name."""
+    scale = config.lens.scale(source.optics)
+    return (1.0, "scene units") if scale is None else (scale.metres, "metres")
+
+
+def film_digest(config: RenderConfig, source: Source, moments: Sequence[Moment]) -> str:
+    """What the frames depend on: another film has another."""
     plain = [[plain_view(m.view), m.shape, m.blades, m.other, m.mix, m.rotation, m.exposure] for m in moments]
     settings = [str(source.light), config.shot.layers, config.shot.lens_samples, _state(source)]
-    digest = hashlib.sha256(json.dumps([plain, settings]).encode()).hexdigest()
-    folder = out.with_name(f"{out.stem}-frames")
+    return hashlib.sha256(json.dumps([plain, settings]).encode()).hexdigest()
+
+
+def mark_folder(folder: Path, film: str, about: str) -> None:
+    """Make a folder for the frames of a film; those of another film, which only we could have put there, are cleared
+    away."""
     mark = folder / MARK
     if folder.exists() and not mark.is_file():
         raise ValueError(f"{folder}: is there, and is not of a film that was stopped; give another --out")
     if mark.is_file():
         try:
-            same = read_json(mark).get("film") == digest
+            same = read_json(mark).get("film") == film
         except ValueError:
             same = False
         if same:
-            return folder
-        for file in folder.glob("[0-9]*.png"):
+            return
+        for file in folder.glob("[0-9]*.*"):
             file.unlink()
-    write_json(mark, {"film": digest, "about": "frames of a film that is being made; it goes on by the same command"})
-    return folder
+    write_json(mark, {"film": film, "about": about})
 
 
 def _state(source: Source) -> str:
@@ -351,7 +378,7 @@ def photograph_moment(source: Source, moment: Moment, blur: Blur, samples: int =
     `shoot.photograph`, in the light of `blur`."""
     import torch
 
-    from dofnerf.optics import shape_of, to_display, to_linear
+    from dofnerf.optics import to_display, to_linear
     from dofnerf.studio.shoot import photograph, picture_with_depth, sharp_picture
 
     view = moment.view
@@ -366,7 +393,7 @@ def photograph_moment(source: Source, moment: Moment, blur: Blur, samples: int =
             shares[moment.other] = shares.get(moment.other, 0.0) + moment.mix
         total = np.zeros((view.camera.height, view.camera.width, 3), np.float32)
         for (name, blades), share in shares.items():
-            lens = view.lens.with_shape(shape_of(name, blades, moment.rotation))
+            lens = view.lens.with_shape(shape_by(name, blades, moment.rotation, source.optics))
             if share > 0:
                 total += share * photograph(source.model, view.camera, lens, blur, samples, flat)
     shown = to_display(torch.from_numpy(total * 2.0**moment.exposure), blur.light)

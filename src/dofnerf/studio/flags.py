@@ -27,6 +27,7 @@ AUTOMATIC_BLUR = 0.025  # the largest blur radius of an automatic aperture, in w
 SENSOR = 36.0  # millimetres: full frame
 LIGHT = 2.2  # of pictures that say nothing about it
 LAYERS = 8
+LEARNED = "learned"  # --shape: the photos' own
 MOST_BLADES = 64  # a disc, to the eye
 MOST_LAYERS = 256  # each is a picture in memory
 MOST_SAMPLES = 1 << 16
@@ -38,7 +39,8 @@ MOST_FRAMES = 10_000
 SMALLEST_MP4 = 16  # pixels; encoders fail below it
 
 Device = Annotated[
-    Literal["auto", "cpu", "cuda"], tyro.conf.arg(help="Where to compute: cpu, cuda, or cuda if there is one.")
+    Literal["auto", "cpu", "cuda"],
+    tyro.conf.arg(help="Where to compute; auto takes CUDA where it works, else the CPU."),
 ]
 OPTIONAL = tyro.conf.arg(help_behavior_hint="(optional)")
 
@@ -96,12 +98,24 @@ def vector(flag: str, text: str) -> tuple[float, float, float]:
     return x, y, z
 
 
+def shape_by(name: str | None, blades: int, rotation: float, photos: PhotoOptics | None) -> Shape:
+    """An aperture's shape by its name, blades and rotation in degrees; `LEARNED` is that of a run's photos."""
+    from dofnerf.optics import shape_of
+
+    if name != LEARNED:
+        return shape_of(name, blades, rotation)
+    if photos is None or photos.shape is None:
+        raise ValueError("no character of a lens was learned here; train with --character, or give another shape")
+    return photos.shape
+
+
 @dataclass(frozen=True)
 class ShapeFlags:
     """The shape of the aperture, and so of every blurred point."""
 
     shape: Annotated[str | None, default("by --blades", metavar="NAME")] = None
-    """Shape of the aperture by its name: disc, blades, or one that a plug-in adds."""
+    """Shape of the aperture by its name: disc, blades, learned (your lens, with the character that training by
+    --character found), or one that a plug-in adds."""
     blades: int = 0
     """Blades of the aperture: 0 for a disc, 3 or more for a polygon."""
     rotation: float = 0.0
@@ -113,15 +127,18 @@ class ShapeFlags:
             raise ValueError(f"--blades must be 0 (a disc) or 3 to {MOST_BLADES}, found {self.blades}")
         if not math.isfinite(self.rotation):
             raise ValueError(f"--rotation must be finite, found {self.rotation:g}")
-        if self.shape is not None:
+        if self.shape not in (None, LEARNED):
             self.aperture_shape()
 
-    def aperture_shape(self) -> Shape:
-        """The shape that the flags ask for."""
-        from dofnerf.optics import shape_of
+    @property
+    def shaped(self) -> bool:
+        """Whether a flag says what shape the aperture has."""
+        return self.shape is not None or self.blades != 0 or self.rotation != 0
 
+    def aperture_shape(self, photos: PhotoOptics | None = None) -> Shape:
+        """The shape that the flags ask for, of a run whose `photos` are known."""
         try:
-            return shape_of(self.shape, self.blades, self.rotation)
+            return shape_by(self.shape, self.blades, self.rotation, photos)
         except ValueError as error:
             raise ValueError(f"--shape: {error}") from None
 
@@ -154,8 +171,9 @@ class LensFlags(ShapeFlags):
     focus_at: Annotated[str | None, tyro.conf.arg(metavar="X,Y", help_behavior_hint="(optional)")] = None
     """Focus on the pixel in column X, row Y, counted from 0 at the top left; the median depth around it counts."""
 
-    def check(self, shows_f_numbers: bool = False) -> None:
-        """Refuse what no picture could make right. A verb that shows f-numbers takes --unit without --fstop."""
+    def check(self, takes_unit: bool = False) -> None:
+        """Refuse what no picture could make right. Where f-numbers are shown, or depth is
+        written in metres, --unit is taken without --fstop."""
         super().check()
         one_of([flag for flag in given(self) if flag in ("--aperture", "--paper-k", "--stops", "--fstop")])
         one_of([flag for flag in given(self) if flag in ("--focus", "--focus-at")])
@@ -163,7 +181,7 @@ class LensFlags(ShapeFlags):
         check_aperture("--paper-k", self.paper_k)
         check_within("--stops", self.stops, -MOST_STOPS, MOST_STOPS)
         check_positive(self, "fstop", "focal_length", "sensor_width", "unit")
-        needed = ("--focal-length", "--sensor-width", *(() if shows_f_numbers else ("--unit",)))
+        needed = ("--focal-length", "--sensor-width", *(() if takes_unit else ("--unit",)))
         for flag in given(self) if self.fstop is None else ():
             if flag in needed:
                 raise ValueError(f"{flag} is for --fstop: give that too")
@@ -268,7 +286,7 @@ class LensFlags(ShapeFlags):
             raise ValueError("it shows nothing to focus on; give --focus, or another view")
         disparity, where = self.disparity(picture)
         aperture, how = opening or automatic_aperture(picture, [disparity])
-        lens = Lens(aperture, inverse(disparity), self.aperture_shape())
+        lens = Lens(aperture, inverse(disparity), self.aperture_shape(photos))
         if lens.aperture == 0:
             return None, f"{how}; focus {where}"
         largest_blur(picture, [lens])
@@ -334,7 +352,7 @@ class BlurFlags:
 
 @dataclass(frozen=True)
 class ViewpointFlags:
-    """From where. A run shows its held-out views if nothing is said; a .ply is seen whole, from the front."""
+    """From where. A run shows its held-out views if nothing is said; a file of splats is seen whole, from the front."""
 
     view: Annotated[tuple[str, ...], tyro.conf.arg(metavar="I [I ...]", help_behavior_hint="(optional)")] = ()
     """Only these views: numbers from 0, or names of photos; of the run's scene, or of --camera."""
@@ -351,7 +369,7 @@ class ViewpointFlags:
     0,1,0."""
     fov: Annotated[float | None, default("50; a run's own")] = None
     """Horizontal field of view in degrees, for a camera placed by --eye, --look-at or automatically."""
-    width: Annotated[int | None, default("the camera's; 960 for a .ply")] = None
+    width: Annotated[int | None, default("the camera's; 960 for a file")] = None
     """Width of the pictures in pixels; the same view in another size. Apertures count in these pixels."""
     height: Annotated[int | None, default("by the width")] = None
     """Height of the pictures in pixels."""
@@ -380,26 +398,28 @@ class ViewpointFlags:
             if size is not None and not 1 <= size <= LARGEST_SIDE:
                 raise ValueError(f"{flag} must be 1 to {LARGEST_SIDE} pixels, found {size}")
         if for_file and self.camera is None and (self.view or self.views is not None):
-            raise ValueError("a .ply has no views of its own: give --camera FILE.json, or --eye and --look-at")
+            raise ValueError(
+                "a file of splats has no views of its own: give --camera FILE.json, or --eye and --look-at"
+            )
         if not for_file and self.placed and (self.eye is None or self.look_at is None):
             raise ValueError("to place a camera before a run, give both --eye and --look-at")
 
 
 @dataclass(frozen=True)
 class SplatFileFlags:
-    """How the splats of a .ply file are drawn; a run has that in its settings."""
+    """How the splats of a file are drawn; a run has that in its settings."""
 
     blend: Annotated[Literal["display", "light"] | None, default("display, or what the file says")] = None
-    """How the colours of a .ply's splats mix: as display values, as in the tools that most files come from, or as
+    """How the colours of a file's splats mix: as display values, as in the tools that most files come from, or as
     light, as in splats trained by dofnerf."""
     antialiased: bool = False
-    """The .ply was trained antialiased (Mip-Splatting; gsplat and nerfstudio call it so)."""
+    """The file was trained antialiased (Mip-Splatting; gsplat and nerfstudio call it so)."""
     background: Annotated[str | None, default("0,0,0, or what the file says", metavar="R,G,B")] = None
-    """What lies behind a .ply's splats: red, green, blue from 0 to 1."""
+    """What lies behind a file's splats: red, green, blue from 0 to 1."""
 
     def check(self, for_file: bool) -> None:
         """Refuse what no file could make right, and flags that a run has no use for."""
         if given(self) and not for_file:
-            raise ValueError(f"{given(self)[0]} is for .ply files: a run knows how it is drawn")
+            raise ValueError(f"{given(self)[0]} is for files of splats: a run knows how it is drawn")
         if self.background is not None and not all(0 <= part <= 1 for part in vector("--background", self.background)):
             raise ValueError(f"--background must be three numbers from 0 to 1, found {self.background}")

@@ -15,6 +15,7 @@ from dofnerf.files.guard import read_json
 from dofnerf.files.outputs import check_file, check_folder
 from dofnerf.files.pictures import IMAGE_SUFFIXES
 from dofnerf.files.progress import Progress
+from dofnerf.files.splats import is_splat_name
 from dofnerf.scenes import Viewpoint
 from dofnerf.scenes.export import plain_view
 from dofnerf.studio.film import FilmFlags, make_film
@@ -80,11 +81,11 @@ class FileFlags:
     """One picture's file (.png, .exr, .jpg …), a film's (.mp4, .gif), or a folder, in which pictures are named as their
     photos are."""
     format: Annotated[Literal["png", "png16", "exr", "jpg"] | None, default("by --out; png")] = None
-    """png and jpg have 8 bits, png16 has 16, and is written by itself if the run's photos have more than 8; exr is
-    linear light as floats, lamps and all."""
+    """png and jpg have 8 bits; png16 has 16, and is the default if the run's photos have more than 8; exr is linear
+    light as floats, highlights above 1 included, and is the default if they are EXR or HDR."""
     depth: Annotated[Literal["exr", "npy"] | None, OPTIONAL] = None
-    """Also write NAME-depth: depth along the optical axis of the sharp view, in scene units; infinite where nothing
-    is."""
+    """Also write NAME-depth: depth along the optical axis of the sharp view, in scene units; infinite where nothing is.
+    Of a film, NAME-depth is a folder with a file for each frame, in metres where the scale is known."""
     alpha: Annotated[Literal["png", "exr", "npy"] | None, OPTIONAL] = None
     """Also write NAME-alpha: how much of each pixel of the sharp view is covered, 0 to 1; png has 16 bits."""
 
@@ -103,7 +104,7 @@ class FileFlags:
 
 @dataclass(frozen=True)
 class RenderConfig:
-    """Shoot a trained run, or the splats of a .ply file from any tool, with a lens of your own.
+    """Shoot a trained run, or a file of splats from any tool, with a lens of your own.
 
     Depth, focus and --eye are in scene units: those of the poses that the scene was trained with. All is in focus
     unless you open the lens. Several pictures go into a folder, with a transforms.json that keeps the camera and the
@@ -124,7 +125,8 @@ class RenderConfig:
                           "as_shot", "lens_samples", "path", "rack_focus", "out", "format")  # fmt: skip
 
     source: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SOURCE")]
-    """The folder of a run (dofnerf train), or a .ply of 3D Gaussians from any tool."""
+    """The folder of a run (dofnerf train), or a file of 3D Gaussians from any tool: .ply (also
+    compressed), .glb, .spz, .sog, .splat."""
     viewpoint: ViewpointFlags = field(default_factory=ViewpointFlags)
     lens: LensFlags = field(default_factory=LensFlags)
     shot: ShotFlags = field(default_factory=ShotFlags)
@@ -137,7 +139,7 @@ class RenderConfig:
         """Refuse what could not work, before anything is loaded."""
         for_file = is_splat_file(self.source)
         self.viewpoint.check(for_file)
-        self.lens.check()
+        self.lens.check(takes_unit=self.film.asked and self.files.depth is not None)
         if self.viewpoint.camera is None:
             check_focus_at(self.source, self.lens.focus_at, self.viewpoint.width, self.viewpoint.height)
         self.shot.check()
@@ -152,12 +154,15 @@ class RenderConfig:
         else:
             self.files.check()
         if for_file and self.shot.as_shot and self.viewpoint.camera is None:
-            raise ValueError("--as-shot: a .ply knows no lens; give --camera with frames that name one, or --aperture")
+            raise ValueError(
+                "--as-shot: a file of splats knows no lens; give --camera with frames that name one, or --aperture"
+            )
 
     def _check_film(self) -> None:
         if self.film.keyframes is not None:  # they say all about the camera and the lens
             other = [
-                *given(self.film, but=("keyframes", "frames", "fps")), *given(self.lens),
+                *given(self.film, but=("keyframes", "frames", "fps")),
+                *given(self.lens, but=() if self.files.depth is None else ("unit",)),
                 *given(self.shot, but=("as_shot", "layers", "light", "lens_samples")),
                 *given(self.viewpoint, but=("width",)),
             ]  # fmt: skip
@@ -165,7 +170,7 @@ class RenderConfig:
                 raise ValueError(f"--keyframes say where the camera is and what its lens does; leave {other[0]} away")
         pictures = [
             *given(self.shot, but=("layers", "light", "lens_samples", "exposure")),
-            *given(self.files, but=("out",)),
+            *given(self.files, but=("out", "depth")),
         ]
         if pictures:
             raise ValueError(f"{pictures[0]} is for pictures, not for films: leave it away")
@@ -183,8 +188,7 @@ def run(config: RenderConfig) -> list[Path]:
     views = viewpoints(config.viewpoint, source, config.shot.as_shot)
     out = config.files.out or default_out(config.source, len(views), config.files.format)
     inputs = [path for path in (config.source, config.viewpoint.camera) if path is not None]
-    deep = source.run is not None and source.run.setting.deep
-    files = PictureFiles(config.files, out, [view.name for view in views], inputs, deep)
+    files = PictureFiles(config.files, out, [view.name for view in views], inputs, own_format(source))
     for view in views if config.shot.as_shot else ():
         if view.lens is None:
             raise ValueError(
@@ -248,7 +252,9 @@ def chosen_lens(
     if not config.shot.as_shot:
         return config.lens.resolve(view.camera, picture, photos)
     assert view.lens is not None  # checked when the views were chosen
-    lens = view.lens.with_shape(config.lens.aperture_shape())
+    lens = view.lens
+    if config.lens.shaped or lens.shape.is_flat:
+        lens = lens.with_shape(config.lens.aperture_shape(photos))
     if lens.aperture == 0:
         return None, "as shot"
     largest_blur(picture, [lens])
@@ -259,28 +265,34 @@ def default_out(source: Path, count: int, form: str | None) -> Path:
     """In the run, or beside the file."""
     if source.is_dir():
         return source / "renders"
-    if source.suffix.lower() != ".ply":
+    if not is_splat_name(source):
         return source.parent / "renders"
     name = f"{source.stem}-render"
     return source.with_name(name if count > 1 else f"{name}.{(form or 'png').removesuffix('16')}")
 
 
+def own_format(source: Source) -> str:
+    """Of pictures that are as fine as the photos which the source was trained on."""
+    setting = None if source.run is None else source.run.setting
+    return "png" if setting is None else "exr" if setting.linear else "png16" if setting.deep else "png"
+
+
 class PictureFiles:
-    """The files of some pictures, all checked before the first is made. `inputs` are never replaced. `deep` asks for 16
-    bits where no format does.
+    """The files of some pictures, all checked before the first is made. `inputs` are never replaced. `own` is the
+    format where none is asked for; PNG has 16 bits then, unless it is "png".
 
     One file, or a folder that is a scene of its own: it gets a transforms.json with the camera and the lens of every
     picture, marked as ours. What it lists may be replaced by the next render; anything else that is in the way is
     refused."""
 
     def __init__(
-        self, config: FileFlags, out: Path, names: Sequence[str], inputs: Iterable[Path], deep: bool = False
+        self, config: FileFlags, out: Path, names: Sequence[str], inputs: Iterable[Path], own: str = "png"
     ) -> None:
         self.config, self.out, self.single = config, out, _is_picture(out)
-        self.deep = config.format == "png16" or (config.format is None and deep)
+        self.deep = (config.format or own) not in ("png", "jpg")
         if self.single and len(names) > 1:
             raise ValueError(f"--out {out}: {len(names)} pictures do not fit into one file; give a folder")
-        suffix = out.suffix if self.single else _SUFFIX[config.format or "png"]
+        suffix = out.suffix if self.single else _SUFFIX[config.format or own]
         folder, stems = (out.parent, [out.stem]) if self.single else (out, names)
         self.pictures = [folder / f"{stem}{suffix}" for stem in stems]
         self.entries: list[dict[str, Any]] = [] if self.single else _listed(out)

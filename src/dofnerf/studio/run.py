@@ -37,6 +37,7 @@ from dofnerf.scenes.reading import scaled
 from dofnerf.studio.export import export_config
 from dofnerf.studio.export import run as export
 from dofnerf.studio.flags import default, given
+from dofnerf.studio.live import live
 from dofnerf.studio.plan import Plan
 from dofnerf.studio.source import Source, source_of
 from dofnerf.studio.view import ViewConfig
@@ -74,7 +75,9 @@ class RunConfig:
     steps: float = 1.0
     """Share of the preset's training steps: less is quicker, and worse."""
     force: bool = False
-    """Go on where it is hopeless: fewer than 3 photos, or no parallax."""
+    """Train even where it is hopeless: with fewer than 3 photos, or without parallax."""
+    live: bool = False
+    """Serve the viewer on this machine while it trains: the scene and the lens of every photo as they come."""
     view: bool = False
     """Open the viewer at the end."""
     capture: CaptureOptions = dataclasses.field(default_factory=CaptureOptions)
@@ -126,7 +129,8 @@ def _run(config: RunConfig, out: Path) -> Run:
     training = replace(training, method=training.method.for_photos_of(scene.size[0] * scene.size[1]))
     if all(f_numbers(scene)):  # the camera knows which photos have one aperture
         training = training.changed({"lens": {"share_aperture": "exif"}})
-    done = train(scene, training, out=out / RUN, resume=True, keep=KeepConfig(), quiet=False)
+    with live(config.live, None):
+        done = train(scene, training, out=out / RUN, resume=True, keep=KeepConfig(), quiet=False)
     print(
         f"trained  {out / RUN} in {done.learner.progress.seconds:.0f} s; every photo's lens is in "
         f"{out / RUN / 'lens.csv'}"
@@ -174,20 +178,7 @@ def write_start(out: Path, config: RunConfig, source: Source, scene: Scene) -> N
         )
     about = "How wide each photo's lens was, against the middle one, and how far away it was in focus"
     about += f", in metres ({scene.metres:g} m to a unit of the scene)." if scene.metres else "."
-    StartPage(out.resolve().name, shown, links, lens_rows(source, scene), about, go_on, made).write(out / START)
-
-
-def lens_rows(source: Source, scene: Scene) -> list[list[str]]:
-    """Photo, opening in stops against the median, focus distance; the heads first."""
-    lenses = source.learned
-    middle = sorted(lens.aperture for lens in lenses.values())[len(lenses) // 2] if lenses else 0.0
-    unit, rows = scene.metres or 1.0, []
-    for name, lens in lenses.items():
-        stops = 2 * math.log2(lens.aperture / middle) if lens.aperture > 0 and middle > 0 else None
-        opening = "closed" if stops is None else f"{stops:+.1f} stops" if abs(stops) >= 0.05 else "as the middle one"
-        focus = "infinity" if lens.focus_disparity <= 0 else f"{unit / lens.focus_disparity:.3g}"
-        rows.append([name, opening, focus + (" m" if scene.metres and focus != "infinity" else "")])
-    return [["Photo", "Aperture", "Focus distance"], *rows] if rows else []
+    StartPage(out.resolve().name, shown, links, source.lens_rows(scene.metres), about, go_on, made).write(out / START)
 
 
 def at_width(scene: Scene, width: int) -> Scene:

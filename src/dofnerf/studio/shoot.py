@@ -19,7 +19,7 @@ from dofnerf.models import Blur, Model, View
 from dofnerf.optics import Lens, scatter, scatter_layers, to_display, to_linear
 from dofnerf.optics.layers import Layers, split_layers
 from dofnerf.optics.light import Curve
-from dofnerf.optics.shapes import Norm
+from dofnerf.optics.shapes import DISC, Norm
 from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.source import Source
 
@@ -70,10 +70,15 @@ def exact(
 ) -> Tensor:
     """The mean light (H, W, 3) of sharp views from all over the lens; the same points for each call."""
     total: Tensor | float = 0.0
-    for x, y in lens.shape.points((1,), samples, torch.Generator().manual_seed(0))[0].tolist():
-        total = total + to_linear(model.view(from_point(camera, lens, x, y)).image, light)
+    whole: Tensor | float = 0.0
+    tangents = torch.from_numpy(camera.tangents()).float()
+    shape = DISC if not lens.shape.is_flat else lens.shape
+    for point in shape.points((1,), samples, torch.Generator().manual_seed(0))[0]:
+        seen = model.light(from_point(camera, lens, *point.tolist()), light)
+        share = 1.0 if lens.shape.is_flat else lens.shape.weight(point, tangents)[..., None].to(seen)
+        total, whole = total + share * seen, whole + share
         tick()
-    return torch.as_tensor(total) / samples
+    return torch.as_tensor(total) / torch.as_tensor(whole).clamp(min=1e-6)
 
 
 def from_point(camera: Camera, lens: Lens, x: float, y: float) -> Camera:

@@ -1,7 +1,8 @@
-"""The source of pictures: a trained run, or the splats of any .ply file."""
+"""The source of pictures: a trained run, or a file of splats."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dofnerf.files.guard import read_json
-from dofnerf.files.ply import Drawing, Splats, read_drawing, read_splats
-from dofnerf.scenes import Viewpoint, read_cameras
+from dofnerf.files.guard import check_regular, read_json
+from dofnerf.files.ply import Drawing, Splats
+from dofnerf.files.splats import is_splat_name, read_splat_file, suffixes
+from dofnerf.files.splats.turning import in_display_values, turned
+from dofnerf.scenes import Viewpoint
 from dofnerf.studio.flags import LIGHT, SplatFileFlags, vector
 
 if TYPE_CHECKING:
@@ -53,10 +56,32 @@ class Source:
         return self.path if self.path.is_dir() else self.path.parent
 
     @property
+    def title(self) -> str:
+        """What a page is called: the run, or the folder in which `dofnerf run` put it, or the file."""
+        path = self.path.resolve()
+        if path.is_dir() and path.name == "run":
+            path = path.parent
+        return path.name if path.is_dir() else path.stem
+
+    @property
     def upward(self) -> np.ndarray:
         """Which way is up, (3,): the mean of the photos' cameras, or as the file says."""
         ups = [view.camera.camera_to_world[:, 1] for view in self.views]
         return np.mean(ups, axis=0) if ups else np.array(self.up)
+
+    def lens_rows(self, metres: float | None) -> list[list[str]]:
+        """Photo, opening in stops against the median, focus distance; the heads first. `metres` are those of a scene
+        unit, if known."""
+        lenses = self.learned
+        middle = sorted(lens.aperture for lens in lenses.values())[len(lenses) // 2] if lenses else 0.0
+        unit, rows = metres or 1.0, []
+        for name, lens in lenses.items():
+            stops = 2 * math.log2(lens.aperture / middle) if lens.aperture > 0 and middle > 0 else None
+            near = stops is not None and abs(stops) < 0.05
+            opening = "closed" if stops is None else "as the middle one" if near else f"{stops:+.1f} stops"
+            focus = "infinity" if lens.focus_disparity <= 0 else f"{unit / lens.focus_disparity:.3g}"
+            rows.append([name, opening, focus + (" m" if metres and focus != "infinity" else "")])
+        return [["Photo", "Aperture", "Focus distance"], *rows] if rows else []
 
     @property
     def cut(self) -> Curve | None:
@@ -65,12 +90,15 @@ class Source:
 
 
 def is_splat_file(path: Path) -> bool:
-    """Whether the source is a .ply rather than a run; refuses what is neither."""
+    """Whether the source is a file of splats rather than a run; refuses what is neither."""
     if not path.exists():
-        raise FileNotFoundError(f"{path}: there is no such run or .ply file")
-    if path.is_file() and path.suffix.lower() not in (".ply", ".safetensors"):
-        raise ValueError(f"{path}: neither the folder of a run nor a .ply file of splats")
-    return path.is_file() and path.suffix.lower() == ".ply"
+        raise FileNotFoundError(f"{path}: there is no such run or file of splats")
+    known = is_splat_name(path)
+    if not path.is_dir():
+        check_regular(path)
+    if path.is_file() and not known and path.suffix.lower() != ".safetensors":
+        raise ValueError(f"{path}: neither the folder of a run nor a file of splats ({', '.join(suffixes())})")
+    return path.is_file() and known
 
 
 def check_focus_at(path: Path, focus_at: str | None, width: int | None, height: int | None) -> None:
@@ -90,7 +118,7 @@ def check_focus_at(path: Path, focus_at: str | None, width: int | None, height: 
 
 
 def open_source(path: Path, flags: SplatFileFlags | None = None, device: str = "auto") -> Source:
-    """The run or .ply at a path, on its device."""
+    """The run or file at a path, on its device."""
     from dofnerf.train import Run
     from dofnerf.train.checkpoint import FILE
     from dofnerf.train.run import run_folder
@@ -106,8 +134,14 @@ def open_source(path: Path, flags: SplatFileFlags | None = None, device: str = "
 
 
 def open_file(path: Path, flags: SplatFileFlags, device: str) -> Source:
-    """The splats of a .ply."""
-    splats = read_splats(path)
+    """The splats of a file, in the coordinates and colours that they had before they were written, where it says so."""
+    splats, said = read_splat_file(path)
+    drawing = said or Drawing(up=_UP)
+    w, x, y, z = drawing.turn
+    splats = turned(splats, (w, -x, -y, -z))
+    curve: Curve = LIGHT
+    if drawing.blend == "linear":
+        splats, curve = in_display_values(splats), "srgb"
     import torch
 
     from dofnerf.models.splat.model import SplatModel
@@ -115,28 +149,24 @@ def open_file(path: Path, flags: SplatFileFlags, device: str) -> Source:
 
     arrays = splats.means, splats.log_scales, splats.rotations, splats.opacities, splats.harmonics
     gaussians = Gaussians(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
-    drawing = read_drawing(path) or Drawing("display", (0.0, 0.0, 0.0), _UP)
     around = np.abs(splats.means - np.median(splats.means, axis=0)).max(axis=1) if len(splats) else np.ones(1)
     extent = float(np.median(around)) or 1.0
     near = Style.near * min(1.0, extent)  # of a tiny scene, nearer
-    light = LIGHT if (flags.blend or drawing.blend) == "light" else 1.0
-    style = Style(light=light, antialiased=flags.antialiased, near=near)
+    light = 1.0 if (flags.blend or drawing.blend) == "display" else curve
+    style = Style(light=light, antialiased=flags.antialiased or drawing.antialiased, near=near)
     behind = drawing.background if flags.background is None else vector("--background", flags.background)
     model = SplatModel(gaussians, style, torch.tensor(behind, dtype=torch.float32)).to(device)
     words = f"{path}, {len(splats):,} splats, harmonics of degree {splats.degree}"
-    return Source(path, model, words, splats=splats, flat=style.light == 1, up=drawing.up)
+    shown = LIGHT if light == 1 else light
+    return Source(path, model, words, shown, splats=splats, flat=style.light == 1, up=drawing.up)
 
 
-def source_of(run: Run, path: Path) -> Source:
-    """A trained run, of any field; `path` is what it is called."""
-    from dofnerf.train.folder import CAMERAS
-
+def source_of(run: Run, path: Path | None = None) -> Source:
+    """A trained run, of any field; `path` is what it is called, unless its folder."""
     setting, optics = run.setting, run.optics
+    path = path or run.folder or Path(setting.scene)
     learned = dict(zip(setting.photos, run.lenses, strict=False))
-    assert run.folder is not None
-    cameras = run.folder / CAMERAS
-    views = read_cameras(cameras) if cameras.is_file() else []
     words = f"{path}, {run.config.field}, {run.learner.progress.step} steps, trained on {setting.scene}"
     words += "" if optics.scale is None else f"; {optics.scale.describe()}"
     light, size = run.config.light, setting.size
-    return Source(path, run.model, words, light, tuple(views), learned, size, run=run, optics=optics)
+    return Source(path, run.model, words, light, run.views, learned, size, run=run, optics=optics)

@@ -25,7 +25,7 @@ DEMO_SHARE = 0.3  # of the steps of the preset fast
 
 @dataclass(frozen=True)
 class ViewConfig:
-    """Show a trained run, or the splats of a .ply file, in the browser: orbit, click to focus, turn the lens.
+    """Show a trained run, or a file of splats, in the browser: orbit, click to focus, turn the lens.
 
     Drag to walk around, click to focus, scroll to come nearer; ? lists the keys. Splats are drawn by the browser, other
     fields by this machine. The lens flags say what a page begins with. Only this machine is served, unless --host says
@@ -55,7 +55,8 @@ class ViewConfig:
     source: Annotated[
         tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="SOURCE", help_behavior_hint="(optional)")
     ] = None
-    """The folder of a run (dofnerf train), or a .ply of 3D Gaussians from any tool."""
+    """The folder of a run (dofnerf train), or a file of 3D Gaussians from any tool: .ply (also
+    compressed), .glb, .spz, .sog, .splat."""
     demo: bool = False
     """The scene in the package: the run of `dofnerf demo` if it is in runs/demo, else one that is trained now, briefly,
     into runs/view-demo."""
@@ -83,7 +84,7 @@ class ViewConfig:
             raise ValueError("give the folder of a run, or --demo for the scene in the package (not both)")
         check_within("--size", self.size, 64, 4096, " pixels")
         check_within("--port", self.port, 0, (1 << 16) - 1)
-        self.lens.check(shows_f_numbers=True)
+        self.lens.check(takes_unit=True)
         for_file = self.source is not None and is_splat_file(self.source)
         self.viewpoint.check(for_file)
         if self.source is not None:
@@ -124,7 +125,7 @@ def prepare(config: ViewConfig, source: Source | None = None, scene: Scene | Non
     from dofnerf.train.checkpoint import FILE
 
     home = viewpoints(config.viewpoint, source)[0]
-    walk, poster = walk_of(source, home, config.lens, source.path.resolve().name, config.free)
+    walk, poster = walk_of(source, home, config.lens, source.title, config.free)
     photos = {name: jpeg(photo) for name, photo in known_photos(config.scene, source, scene).items()}
     kept = source.path / FILE if source.path.is_dir() else source.path
 

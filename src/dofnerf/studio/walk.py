@@ -10,7 +10,6 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files.pictures import to_bytes
-from dofnerf.models.splat.raster import Style
 from dofnerf.optics import Lens
 from dofnerf.optics.lens import inverse
 from dofnerf.scenes import Viewpoint
@@ -19,7 +18,7 @@ from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.shoot import sharp_picture
 from dofnerf.studio.source import Source
 from dofnerf.studio.viewpoints import learned_lens
-from dofnerf.web.walk_page import Walk, packed_scene
+from dofnerf.web.walk_page import Walk, packed_model, page
 
 POSTER = 640  # pixels across
 SEEN = 96  # pixels across of the views from which the range of depths is taken
@@ -47,7 +46,8 @@ def walk_of(
     given = flags.opening(home.camera.width, home.camera, source.optics)
     own = home.lens.aperture if home.lens is not None else usual(photos, home.camera) or automatic
     aperture = given[0] if given else own
-    lens = Lens(float(aperture), inverse(disparity), flags.aperture_shape())
+    learned = None if flags.shaped or source.optics is None else source.optics.shape
+    lens = Lens(float(aperture), inverse(disparity), learned or flags.aperture_shape(source.optics))
     blur = replace(PLAIN, layers=1 if source.flat else LAYERS, light=source.light)
     small = lens.scaled(camera.fx, home.camera.fx)
     shown = source.model.view(camera, small, blur).image if aperture > 0 else source.model.view(camera).image
@@ -61,13 +61,18 @@ def walk_of(
     return walk, to_bytes(shown.clamp(0, 1).cpu().numpy())
 
 
+def walk_page(source: Source, home: Viewpoint, flags: LensFlags, title: str, free: bool = False) -> str | None:
+    """The page with the scene inside; None of a source that is not made of splats."""
+    scene = packed(source)
+    if scene is None:
+        return None
+    walk, poster = walk_of(source, home, flags, title, free)
+    return page(walk.facts(), poster, scene)
+
+
 def packed(source: Source) -> bytes | None:
     """The source's Gaussians as the page reads them; None if it has none."""
-    made_of, style = source.model.splats(), getattr(source.model, "style", None)
-    if made_of is None or not isinstance(style, Style):
-        return None
-    splats, background = made_of
-    return packed_scene(splats, background, style.near, style.antialiased, style.light, source.light)
+    return packed_model(source.model, source.light)
 
 
 def usual(photos: Iterable[Viewpoint], camera: Camera) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from PIL import Image
 from dofnerf import scenes
 from dofnerf.cli import main
 from dofnerf.lab.synth import blur
-from dofnerf.lab.synth.blur import BlurConfig, run
+from dofnerf.lab.synth.blur import BlurConfig, agreement, run
 
 
 def measured_radius(image: np.ndarray, dot: tuple[int, int]) -> float:
@@ -100,7 +101,8 @@ def complaint(command: list[str], capsys) -> str:
         (["--layers", "0"], "--layers must be 1"),
         (["--light", "-1"], "--light must be"),
         (["--width", "400"], "not enlarged"),
-        (["--disparity", "run"], "--run"),
+        (["--disparity", "run", "--depth-steps", "0"], "--depth-steps must be above 0"),
+        (["--disparity", "points", "--run", "r"], "contradict"),
         (["--disparity", "run", "--run", "nowhere"], "there is no run"),
         (["--disparity", "points"], "sees 0 sparse points"),
         (["--maps", "nowhere"], "--maps nowhere: there is no such folder"),
@@ -153,3 +155,27 @@ def test_a_flat_scene_has_no_near_and_far(tmp_path: Path, capsys) -> None:
 def test_a_sky_at_infinity_can_be_focused_on() -> None:
     lens = blur.lens_for(10.0, 0.0, 0.0, 0.5)
     assert lens.focus_depth == np.inf and lens.coc_radius(np.array(2.0)) == pytest.approx(-10.0)
+
+
+def test_depth_that_agrees_between_views(tmp_path: Path) -> None:
+    """A wall at depth 4, seen by three cameras side by side, and the same with one map 10 % too deep."""
+    frames = list(scenes.load(plates.write(tmp_path / "in")).frames)
+    wall = np.full((plates.HEIGHT, plates.WIDTH), 4.0, dtype=np.float32)
+    flat = [replace(frame, depth=Held(wall)) for frame in frames]
+    assert agreement(flat, aperture=20.0).most < 1e-5
+    assert "no lens explains" not in agreement(flat, aperture=20.0).words()
+    wrong = agreement([flat[0], replace(flat[1], depth=Held(1.1 * wall)), flat[2]], aperture=20.0)
+    # Both directions of every pair differ by 20 · (1/4 − 1/4.4) px.
+    assert wrong.median == pytest.approx(20 * (1 / 4 - 1 / 4.4), rel=1e-4)
+    assert "no lens explains" in agreement([flat[0], replace(flat[1], depth=Held(2 * wall)), flat[2]], 20.0).words()
+
+
+@dataclass(frozen=True)
+class Held:
+    """A depth map in memory."""
+
+    values: np.ndarray
+    label: str = "depth"
+
+    def load(self) -> np.ndarray:
+        return self.values

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from scipy.spatial.transform import Rotation
 
 from dofnerf import scenes
 from dofnerf.cli import main
+from dofnerf.lab.synth.wild import Wildness, make_wild
 
 
 def test_a_wild_scene_is_its_source_changed_as_the_truth_says(tmp_path: Path, capsys) -> None:
@@ -43,3 +46,19 @@ def test_a_wild_scene_is_its_source_changed_as_the_truth_says(tmp_path: Path, ca
     assert 0.09 < np.std(turns) < 0.15 and 0.006 < np.std(shifts) < 0.010
     assert main(["synth", "wild", "demo", "--out", str(out), "--width", "126", "--seed", "4"]) == 2
     assert "made with another seed" in capsys.readouterr().err
+
+
+def test_breathing_makes_focal_lengths_wrong_by_the_focus(tmp_path: Path) -> None:
+    out, still = tmp_path / "breathing", ["--exposure", "0", "--white-balance", "0", "--turn", "0", "--shift", "0"]
+    assert main(["synth", "wild", "demo", "--out", str(out), "--width", "126", "--breathing", "0.03", *still]) == 0
+    source, made = scenes.load("demo", width=126), scenes.load(out)
+    truth = json.loads((out / "wild.json").read_text())["photos"]
+    for i in source.test:
+        assert made.camera(i).fx == source.camera(i).fx
+    ratios = [truth[Path(made.frames[i].name).stem]["fl_x"] / made.camera(i).fx for i in made.train]
+    span = 1 / source.near - 1 / source.far
+    slope = np.polyfit([source.lens(i).focus_disparity / span for i in made.train], np.log(ratios), 1)[0]
+    assert abs(slope - 0.03) < 1e-6 and abs(np.mean(np.log(ratios))) < 1e-9
+    unknown = replace(source, frames=tuple(replace(frame, lens=None) for frame in source.frames))
+    with pytest.raises(ValueError, match="needs the lens of every photo"):
+        make_wild(unknown, Wildness(breathing=0.03))

@@ -22,6 +22,7 @@ from dofnerf.models.volume.weights import ray_weights, thickness_of
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes import Scene
 from dofnerf.train import KeepConfig, Run, train
+from dofnerf.train.measured import MeasuredLens
 
 LOG_STEPS = 20  # so that the bar moves
 VIEW = "view.png"
@@ -117,7 +118,7 @@ def _plain(value: Any) -> Any:
     """As JSON has it, which knows no infinity: None stands for that."""
     if isinstance(value, Lens):
         return {"aperture": _plain(value.aperture), "focus_depth": _plain(value.focus_depth)}
-    if isinstance(value, PhotoLenses):
+    if isinstance(value, (PhotoLenses, MeasuredLens)):
         return {name: _plain(one) for name, one in vars(value).items()}
     if isinstance(value, tuple):
         return [_plain(one) for one in value]

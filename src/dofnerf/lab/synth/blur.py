@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 MOST_LAYERS = 256
 LARGEST_BLUR = 4096.0  # pixels
+HIDDEN = 4.0  # pixels of blur between a thing and what stands before it, at the least
+CONTRADICTS = 1.0  # pixels: if a tenth of the blur differs by more, even the true lens explains photos badly
 TAIL = 1.0  # per cent of the pixels that may lie nearer or farther than the normalised range
 
 
@@ -56,7 +58,7 @@ class ReadingConfig:
     downscale: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
     """Shrink the photos to 1/downscale of the full size before they are blurred."""
     width: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
-    """Or: shrink them to this many pixels across."""
+    """Shrink them to this many pixels across, instead of --downscale."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def run(config: BlurConfig) -> Path:
         config.scene, format=reading.format, downscale=reading.downscale, width=reading.width, mix="photo"
     )
     source = sharp_only(source)
-    disparity, words = disparities(source, config.depth)
+    disparity, words = disparities(source, config.depth, config.out / "depth-run")
     settings = asdict(replace(config, scene=Path(), out=Path())) | {"scene": fingerprint(source)}
     settings.pop("out")
     for name in ("maps", "run"):
@@ -167,6 +169,8 @@ def run(config: BlurConfig) -> Path:
     folder, (width, height) = config.out, source.size
     frames = []
     names = stems(source)
+    if not all((folder / "depth" / f"{name}.npy").exists() for name in names):
+        disparity(0)  # trains, where depth comes from a run that is not there yet
     for i in track(range(len(source)), "depth"):
         name = names[i]
         sharp, depth = folder / "sharp" / f"{name}.png", folder / "depth" / f"{name}.npy"
@@ -183,7 +187,8 @@ def run(config: BlurConfig) -> Path:
     lenses = [lens_for(config.blur, focus, far, near) for focus in (config.near_focus, config.far_focus)]
     focus = " and ".join(f"{lens.focus_depth:.4g}" for lens in lenses)
     print(f"range    depth {1 / near:.4g} to {_depth(far)}")
-    print(f"lens     aperture {lenses[0].aperture:.4g} px × scene units, focused at {focus}", flush=True)
+    print(f"lens     aperture {lenses[0].aperture:.4g} px × scene units, focused at {focus}")
+    print(f"agrees   {agreement(frames, lenses[0].aperture).words()}", flush=True)
 
     _split.cache_clear()  # it knows files by name, and another run may have written them
     frames = [photographed(frame, lenses, i, config) for i, frame in enumerate(frames)]
@@ -216,6 +221,48 @@ def disparity_range(frames: list[Frame]) -> tuple[float, float]:
     if not near - far > 1e-6 * near:
         raise ValueError(f"everything lies at depth {_depth(far)}: there is no near and far to focus on")
     return float(far), float(near)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far neighbouring views' depth maps differ: blur radii in pixels, of `median` and `most` (90 % are below).
+
+    One lens can have made all photos only if the maps show one scene. Where they differ, the same thing is blurred by
+    one radius in one photo and by another in the next.
+    """
+
+    median: float
+    most: float
+
+    def words(self) -> str:
+        found = f"blur of neighbouring photos differs by {self.median:.2f} px (median), {self.most:.2f} px (90 %)"
+        return found + ("" if self.most <= CONTRADICTS else ": no lens explains these photos; use --disparity run")
+
+
+def agreement(frames: list[Frame], aperture: float) -> Agreement:
+    """Each view's pixels, put into the nearest other view by their depth, against that view's own depth."""
+    places = np.stack([frame.camera.position for frame in frames])
+    apart = np.linalg.norm(places[:, None] - places, axis=-1) + np.diag(np.full(len(frames), np.inf))
+    differences = []
+    for i, j in enumerate(apart.argmin(axis=1)) if len(frames) > 1 else ():
+        here, there = frames[i], frames[j]
+        assert here.depth is not None and there.depth is not None
+        depth, other = here.depth.load(), there.depth.load()
+        stride = max(1, int(np.sqrt(depth.size / 5000)))
+        row, column = (grid.reshape(-1) for grid in np.mgrid[: depth.shape[0] : stride, : depth.shape[1] : stride])
+        camera = [frame.camera.resized(depth.shape[1], depth.shape[0]) for frame in (here, there)]
+        seen = depth[row, column]
+        far = np.isfinite(seen)
+        points = camera[0].unproject(np.stack([column, row], axis=1)[far] + 0.5, seen[far])
+        pixels, expected = camera[1].project(points)
+        inside = (expected > 0) & camera[1].contains(pixels)
+        column, row = pixels[inside].astype(np.int64).T
+        found = 1 / other[row, column] - 1 / expected[inside]
+        # What is hidden there lies behind what is seen: such pixels say nothing of how far the maps agree.
+        hidden = found * aperture > HIDDEN
+        differences.append(np.abs(found[~hidden]) * aperture)
+    joined = np.concatenate(differences) if differences else np.zeros(0)
+    return Agreement(*np.percentile(joined, [50, 90]).tolist()) if len(joined) else Agreement(0.0, 0.0)
 
 
 def lens_for(blur: float, focus: float, far: float, near: float) -> Lens:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import tyro
@@ -20,8 +21,13 @@ from dofnerf.files.pictures import MAP_SUFFIXES
 from dofnerf.scenes import Scene
 from dofnerf.scenes.source import resize
 
+if TYPE_CHECKING:
+    from dofnerf.camera import Camera
+    from dofnerf.train import Run
+
 Disparities = Callable[[int], np.ndarray]
 FEWEST_POINTS = 16
+LAYERS = 48  # of depth, in which a run's surfaces are sought
 
 
 @dataclass(frozen=True)
@@ -29,36 +35,39 @@ class DisparityConfig:
     """How far away everything in the sharp photos is."""
 
     disparity: Literal["auto", "files", "points", "network", "run"] = "auto"
-    """files: the scene's depth maps, or those of --maps. points: spread from the sparse points that each photo sees,
-    along the photo's edges. network: a monocular depth network through transformers. run: a trained run. auto: files,
-    else points."""
+    """files: the scene's depth maps, or those of --maps. run: a run trained on the sharp photos (--run, else one is
+    trained first), so that all photos agree. points: spread from the sparse points that each photo sees, along the
+    photo's edges. network: a monocular depth network through transformers. auto: files, else run."""
     maps: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
     """A folder of maps named as the photos are, with suffix .npy, .exr, .png or .tif, instead of the scene's own."""
     map_kind: Literal["depth", "disparity", "relative"] = "depth"
     """What --maps hold: depth in scene units along the optical axis, disparity in 1 / scene units, or relative
     disparity of any scale and shift, larger is nearer (a greyscale PNG)."""
     run: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="(optional)")] = None
-    """The folder of a trained run of this scene, for --disparity run."""
+    """The folder of a run trained on this scene's sharp photos; without it, one is trained and kept in the new scene's
+    folder (depth-run)."""
+    depth_steps: float = 0.5
+    """Steps of that training, as a share of those of the preset pinhole."""
     model: str = "Intel/dpt-large"
     """The network: a name on the Hugging Face hub (the default is the paper's DPT), or a folder with its files."""
 
 
-def disparities(scene: Scene, config: DisparityConfig) -> tuple[Disparities, str]:
-    """A function from a view to its disparity map (H, W) float32, and where it comes from in words."""
+def disparities(scene: Scene, config: DisparityConfig, keep: Path) -> tuple[Disparities, str]:
+    """A function from a view to its disparity map (H, W) float32, and where it comes from in words. A run that has to
+    be trained for it is kept in the folder `keep`."""
     kind = config.disparity
     has_files = config.maps is not None or all(frame.depth is not None for frame in scene.frames)
     has_points = all(len(scene.visible(i).depth) >= FEWEST_POINTS for i in range(len(scene)))
     if config.maps is not None and kind not in ("auto", "files"):
         raise ValueError(f"--maps and --disparity {kind} contradict each other: give one of them")
+    if config.run is not None and kind not in ("auto", "run"):
+        raise ValueError(f"--run and --disparity {kind} contradict each other: give one of them")
     if kind == "auto":
-        kind = "files" if has_files else "points"
-        if not (has_files or has_points):
-            raise ValueError(
-                f"{scene.name}: no depth maps and no sparse points to tell disparity from; "
-                "give --maps FOLDER or --disparity network"
-            )
+        kind = "run" if config.run is not None or not has_files else "files"
     if kind == "run":
-        return _from_run(scene, config.run), f"the run {config.run}"
+        if config.run is None:
+            return _from_training(scene, config.depth_steps, keep), f"a run trained on the sharp photos, kept in {keep}"
+        return _from_run(config.run, scene), f"the run {config.run}"
     if kind == "files":
         if config.maps is not None:
             return _from_folder(scene, config.maps, config.map_kind), f"{config.map_kind} maps in {config.maps}"
@@ -79,14 +88,45 @@ def disparities(scene: Scene, config: DisparityConfig) -> tuple[Disparities, str
     return lambda i: metric(network.disparity(scene.photo(i)), scene, i), f"the network {config.model}"
 
 
-def _from_run(scene: Scene, path: Path | None) -> Disparities:
+def _from_run(path: Path, scene: Scene) -> Disparities:
     """What a run that was trained on this scene, at any size, sees from its cameras."""
-    if path is None:
-        raise ValueError("--disparity run: give --run FOLDER, a run that was trained on this scene")
     from dofnerf.train import Run
 
     run = Run.load(path)
-    return lambda i: run.render(scene.camera(i)).disparity.numpy()
+    return lambda i: surface_disparity(run, scene.camera(i))
+
+
+def surface_disparity(run: Run, camera: Camera) -> np.ndarray:
+    """(H, W): the disparity at which half of a pixel's light is absorbed.
+
+    The mean over what a pixel shows, which renders have, lies between a thin thing and what is behind it: photos
+    blurred by it are those of a narrower lens.
+    """
+    import torch
+
+    layers = run.model.layers(camera, LAYERS)[1]  # the farthest first, and opaque
+    alpha, disparity = layers.alpha.flip(0), layers.disparity.flip(0)
+    absorbed = 1 - torch.cumprod(1 - alpha, dim=0) >= 0.5
+    first = absorbed.to(torch.uint8).argmax(dim=0, keepdim=True)
+    return disparity.gather(0, first)[0].cpu().numpy()
+
+
+def _from_training(scene: Scene, steps: float, keep: Path) -> Disparities:
+    """The same, of a run that is trained when the first map is asked for, or resumed."""
+    from dofnerf.train import preset, shortened, train
+    from dofnerf.train.config import check_share
+
+    check_share(steps, "--depth-steps")
+
+    @lru_cache(maxsize=1)
+    def trained() -> Disparities:
+        train(scene, shortened(preset("pinhole"), steps), out=keep, resume=True, quiet=False)
+        return _from_run(keep, scene)
+
+    def disparity(i: int) -> np.ndarray:
+        return trained()(i)
+
+    return disparity
 
 
 def metric(relative: np.ndarray, scene: Scene, i: int) -> np.ndarray:

@@ -9,9 +9,10 @@ pixels × lens radius in scene units. Photos are display values, linear light to
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from dofnerf.lab.synth.layout import Layout, handheld_views
 from dofnerf.lab.synth.layouts import LAYOUTS, make_layout
 from dofnerf.lab.synth.raytrace import RayTracer
 from dofnerf.process import alone
+
+if TYPE_CHECKING:
+    from dofnerf.optics.shapes import RealLens
 
 DISPLAY_GAMMA = 2.2
 
@@ -46,17 +50,40 @@ class LensSceneConfig:
     """So many photos from each place, focused from near to far in even steps of disparity: a focus bracket."""
     blur: float = 1.0
     """How wide the lens is, against the layout's own (1 gives up to 8 pixels of blur at 252 pixels width)."""
+    cats_eye: float = 0.0
+    """Optical vignetting: how far a second circle, as large as the lens, cuts into the opening for what is seen 45° off
+    the axis, in lens radii."""
+    blades: int = 0
+    """Blades of the diaphragm; 0 for a disc."""
+    rotation: float = 0.0
+    """Turn of the blades, in degrees, counter-clockwise."""
+    roundness: float = 0.0
+    """Of the blades: 0 straight, 1 a disc."""
+    profile: tuple[float, float] = (0.0, 0.0)
+    """Brightness over the opening: above 0 a hard rim, below a soft one; and the next term (see RealLens)."""
     samples: int = 256
     """Light paths per pixel: noise falls with the square root, time grows in proportion."""
     suffix: Literal[".png", ".jpg"] = ".png"
     """Picture format."""
+    sharp: bool = True
+    """Also take an all-in-focus photo of every view."""
     depth: bool = True
     """Also write the true depth of every view."""
     variant: str = "auto"
     """Mitsuba's variant; auto takes llvm_ad_rgb where it works, else scalar_rgb."""
 
+    @property
+    def shape(self) -> RealLens | None:
+        """The lens's character; None for a plain disc."""
+        from dofnerf.optics.shapes import RealLens
+
+        turn = math.radians(self.rotation)
+        made = RealLens(self.blades, self.roundness, self.cats_eye, self.profile, rotation=turn)
+        return None if made == RealLens(rotation=turn) else made
+
     def check(self) -> None:
         """Raise ValueError on the first setting out of range."""
+        _ = self.shape  # it checks itself
         if self.layout not in LAYOUTS:
             raise ValueError(f"no layout called {self.layout!r}; use one of: {', '.join(LAYOUTS)}")
         if not 1 <= self.views <= 10_000:
@@ -85,6 +112,7 @@ class LensCommandConfig:
       dofnerf synth lens --layout garden --views 40 --size 504 336 --out garden
       dofnerf synth lens --views 9 --bracket 3 --out brackets
       dofnerf synth lens --mixed --blur 1.5 --seed 3 --out mixed
+      dofnerf synth lens --blades 5 --cats-eye 1.2 --profile 0.5 0 --blur 2 --out character
     """
 
     out: Path
@@ -127,6 +155,9 @@ def make_lens_scene(out: Path | str, config: LensSceneConfig | None = None, prog
     settings.pop("variant")  # the same picture, but for noise
     if not config.bracket:
         settings.pop("bracket")  # folders from before there were brackets
+    for name in ("sharp", "cats_eye", "blades", "rotation", "roundness", "profile"):
+        if settings[name] == getattr(LensSceneConfig, name):
+            settings.pop(name)
     claim(out, RECORD, None, "dofnerf synth lens", settings)
     cameras, shots = plan(config, layout)
     tracer: RayTracer | None = None
@@ -153,7 +184,8 @@ def plan(config: LensSceneConfig, layout: Layout) -> tuple[list[Camera], list[Sh
     shots = []
     for view in range(config.views):
         name = f"{view:03d}{config.suffix}"
-        shots.append(Shot(view, "sharp", f"sharp/{name}", None))
+        if config.sharp:
+            shots.append(Shot(view, "sharp", f"sharp/{name}", None))
         if config.bracket:
             disparities = np.linspace(1 / layout.near_focus, 1 / layout.far_focus, config.bracket)
             for k, disparity in enumerate(disparities):
@@ -173,7 +205,7 @@ def take(tracer: RayTracer, camera: Camera, shot: Shot, config: LensSceneConfig)
     """The picture of one shot in display space, (H, W, 3) float32 0..1."""
     kind = ("sharp", "near", "far", "photo").index(shot.kind)
     seed = np.random.SeedSequence([config.seed, shot.view, kind + shot.number]).generate_state(1)[0]
-    linear = tracer.photo(camera, shot.lens, config.samples, int(seed))
+    linear = tracer.photo(camera, shot.lens, config.samples, int(seed), config.shape)
     return np.clip(linear, 0.0, 1.0) ** (1.0 / DISPLAY_GAMMA)
 
 
@@ -207,7 +239,10 @@ def describe(config: LensSceneConfig, layout: Layout, cameras: list[Camera], sho
         "w": first.width,
         "h": first.height,
     }
-    bounds = {"near": layout.near, "far": layout.far}
+    bounds: dict[str, Any] = {"near": layout.near, "far": layout.far}
+    if config.shape is not None:
+        names = ("cats_eye", "blades", "rotation", "roundness", "profile")
+        bounds["character"] = {name: getattr(config, name) for name in names}
     return {"camera_model": "PINHOLE", **intrinsics, **bounds, "light": DISPLAY_GAMMA, "frames": frames}
 
 

@@ -10,8 +10,9 @@ import functools
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,10 +20,17 @@ from dofnerf.camera import Camera
 from dofnerf.files.extras import how_to_install
 from dofnerf.lab.synth.geometry import sphere
 from dofnerf.lab.synth.layout import Kind, Material, Part
+from dofnerf.optics import DISC
+from dofnerf.process import WITHOUT_FOLDER
+
+if TYPE_CHECKING:
+    from dofnerf.optics.shapes import RealLens
+
+_SAMPLES_A_POINT = 1  # light paths per pixel from each point of a lens with a character
 
 # The LLVM variant is faster on many cores, yet with some libLLVM versions it kills the whole process, and without
 # libLLVM it does not start. So a child process first renders one small picture that has every kind of material in it.
-_PROBE = "from dofnerf.lab.synth.raytrace import probe; probe('llvm_ad_rgb')"
+_PROBE = WITHOUT_FOLDER + "from dofnerf.lab.synth.raytrace import probe; probe('llvm_ad_rgb')"
 
 
 def load_mitsuba(variant: str = "auto") -> ModuleType:
@@ -85,13 +93,23 @@ class RayTracer:
         self._lit = mi.load_dict({"type": "path", "max_depth": bounces, "hide_emitters": True})
         self._lamps = mi.load_dict({"type": "path", "max_depth": 1})
 
-    def photo(self, camera: Camera, lens: tuple[float, float] | None, samples: int, seed: int) -> np.ndarray:
-        """Linear light (H, W, 3) float32. `lens` is (radius, focus depth) in scene units, or None for a pinhole.
+    def photo(
+        self,
+        camera: Camera,
+        lens: tuple[float, float] | None,
+        samples: int,
+        seed: int,
+        shape: RealLens | None = None,
+    ) -> np.ndarray:
+        """Linear light (H, W, 3) float32. `lens` is (radius, focus depth) in scene units, or None for a pinhole. With a
+        `shape`, that lens has its character.
 
         Small bright lamps spread over a wide disc are what makes a lens picture noisy, and the light that comes
         straight from a lamp needs only one ray. So lamps and lit surfaces are two pictures, the first with more
         samples, added up: lamps glow like clear bulbs, and what stands before them hides them as it should.
         """
+        if lens is not None and shape is not None:
+            return self._through_points(camera, lens, samples, seed, shape)
         mi = load_mitsuba(self._variant)
         pose = np.eye(4)
         # Our camera looks along −z with x to the right; Mitsuba's looks along +z with x to the left.
@@ -102,6 +120,26 @@ class RayTracer:
             image = mi.render(self._scene, sensor=sensor, integrator=integrator, spp=count, seed=seed)
             total += np.array(image, dtype=np.float32)[..., :3]
         return total
+
+    def _through_points(
+        self, camera: Camera, lens: tuple[float, float], samples: int, seed: int, shape: RealLens
+    ) -> np.ndarray:
+        """The weighted mean of sharp pictures from points all over the lens, a few samples a pixel each."""
+        import torch
+
+        radius, focus = lens
+        count = max(1, samples // _SAMPLES_A_POINT)
+        points = DISC.points((), count, torch.Generator().manual_seed(seed))
+        tangents = torch.from_numpy(camera.tangents()).float()
+        weights = shape.weight(points[:, None, None], tangents).numpy()
+        total, axes = np.zeros((camera.height, camera.width, 3)), camera.camera_to_world
+        for k, ((x, y), weight) in enumerate(zip(points.tolist(), weights, strict=True)):
+            pose = np.concatenate([axes[:, :3], axes[:, 3:] + radius * (axes[:, :1] * x + axes[:, 1:2] * y)], axis=1)
+            # The focal plane stays where it is.
+            shift = {"cx": camera.cx + x * radius * camera.fx / focus, "cy": camera.cy - y * radius * camera.fy / focus}
+            view = replace(camera, camera_to_world=pose, **shift)
+            total += weight[..., None] * self.photo(view, None, _SAMPLES_A_POINT, seed + k)
+        return (total / np.maximum(weights.sum(0), 1e-6)[..., None]).astype(np.float32)
 
     def depth(self, camera: Camera) -> np.ndarray:
         """Planar depth (H, W) float32 at each pixel's centre; infinity where the ray leaves the scene."""
@@ -124,7 +162,7 @@ class RayTracer:
 
 def _sensor(camera: Camera, lens: tuple[float, float] | None, samples: int) -> dict[str, Any]:
     centred = abs(camera.cx - camera.width / 2) < 1e-6 and abs(camera.cy - camera.height / 2) < 1e-6
-    if not centred or abs(camera.fx - camera.fy) > 1e-6 * camera.fx:
+    if (lens is not None and not centred) or abs(camera.fx - camera.fy) > 1e-6 * camera.fx:
         raise ValueError("the lens maker wants square pixels and a centred principal point")
     angle = float(np.rad2deg(2.0 * np.arctan(camera.width / (2.0 * camera.fx))))
     sensor: dict[str, Any] = {
@@ -134,6 +172,9 @@ def _sensor(camera: Camera, lens: tuple[float, float] | None, samples: int) -> d
         "near_clip": 0.01,
         "far_clip": 1000.0,
     }
+    if not centred:
+        sensor["principal_point_offset_x"] = float(0.5 - camera.cx / camera.width)  # Mitsuba's say how the film moves
+        sensor["principal_point_offset_y"] = float(0.5 - camera.cy / camera.height)
     # A box filter is what a real sensor does: each pixel averages the light on its own square.
     film = {"width": camera.width, "height": camera.height, "pixel_format": "rgb", "rfilter": {"type": "box"}}
     sensor |= {"film": {"type": "hdrfilm", **film}, "sampler": {"type": "multijitter", "sample_count": samples}}

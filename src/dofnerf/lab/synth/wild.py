@@ -2,8 +2,9 @@
 
 A training photo's linear light is multiplied by a gain per channel, exp(exposure · n₀ + white_balance · n_c) with
 normal n, whose mean logarithm over the photos is 0: so the common exposure is that of the held-out views. Its camera
-turns by a rotation vector and moves by an offset, both normal in each axis. Held-out views stay as they are.
-`wild.json` beside transforms.json holds the truth.
+turns by a rotation vector and moves by an offset, both normal in each axis. With `breathing`, the focal lengths that
+the file gives are wrong as one for all photos would be, though that of the lens changes with its focus. Held-out views
+stay as they are. `wild.json` beside transforms.json holds the truth.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 import tyro
 
 from dofnerf import scenes
-from dofnerf.camera import moved
+from dofnerf.camera import moved, zoomed
 from dofnerf.files import write_json
 from dofnerf.files.outputs import claim
 from dofnerf.files.progress import track
@@ -43,12 +44,15 @@ class Wildness:
     shift: float = 0.008
     """Of each camera's offset along each axis, as a share of the cameras' spread: the root mean square distance of
     their centres from the mean."""
+    breathing: float = 0.0
+    """Share by which a focal length changes when the focus goes from the far end of the scene to the near end. For
+    scenes whose lenses are known."""
     seed: int = 0
     """Of the random numbers."""
 
     def check(self) -> None:
         """Raise ValueError on the first setting out of range."""
-        for name in ("exposure", "white_balance", "turn", "shift"):
+        for name in ("exposure", "white_balance", "turn", "shift", "breathing"):
             if not 0 <= getattr(self, name) <= 10:
                 raise ValueError(f"--{name.replace('_', '-')} must be from 0 to 10, not {getattr(self, name)}")
         if self.seed < 0:
@@ -61,6 +65,7 @@ class WildConfig:
 
     For example:
       dofnerf synth wild demo --out wild
+      dofnerf synth wild demo --breathing 0.02 --out breathing
       dofnerf synth wild SCENE --exposure 0.3 --turn 0 --shift 0 --out drift
     """
 
@@ -95,8 +100,9 @@ def run(config: WildConfig) -> Path:
     )
     names = scenes.plain_stems([frame.name for frame in made.frames])
     truth = {
-        names[i]: {"gain": gain, "transform_matrix": source.camera(i).camera_to_world.tolist()}
+        names[i]: {"gain": gain, "transform_matrix": camera.camera_to_world.tolist(), "fl_x": camera.fx}
         for i, gain in gains.items()
+        for camera in [source.camera(i)]
     }
     write_json(config.out / TRUTH, {"near": source.near, "far": source.far, "photos": truth})
     low, high = (f"{value:.2f}" for value in (min(map(min, gains.values())), max(map(max, gains.values()))))
@@ -115,10 +121,24 @@ def make_wild(scene: Scene, wild: Wildness) -> tuple[Scene, dict[int, tuple[floa
     spread = np.sqrt(((places - places.mean(0)) ** 2).sum(axis=1).mean())
     shifts = wild.shift * spread * rng.standard_normal((count, 3))
     frames, gains = [replace(frame, bounds=None, seen=None, seen_error=None) for frame in scene.frames], {}
-    for i, log_gain, turn, shift in zip(scene.train, log_gains, turns, shifts, strict=True):
+    zooms = _breathing(scene, wild.breathing)
+    for i, log_gain, turn, shift, zoom in zip(scene.train, log_gains, turns, shifts, zooms, strict=True):
         gains[i] = tuple(np.exp(log_gain).tolist())
-        frames[i] = replace(_gained(frames[i], gains[i]), camera=moved(frames[i].camera, turn, shift))
+        camera = zoomed(moved(frames[i].camera, turn, shift), 1 / zoom)
+        frames[i] = replace(_gained(frames[i], gains[i]), camera=camera)
     return replace(scene, frames=tuple(frames), points=None), gains
+
+
+def _breathing(scene: Scene, most: float) -> list[float]:
+    """Each training photo's focal length over the mean one, by its focus."""
+    lenses = [scene.lens(i) for i in scene.train]
+    if not most:
+        return [1.0] * len(lenses)
+    focuses = [lens.focus_disparity for lens in lenses if lens is not None]
+    if len(focuses) < len(lenses):
+        raise ValueError(f"{scene.name}: --breathing needs the lens of every photo, which only synthetic scenes know")
+    share = np.array(focuses) / (1 / scene.near - 1 / scene.far)
+    return np.exp(most * (share - share.mean())).tolist()
 
 
 def _gained(frame: Frame, gain: tuple[float, float, float]) -> Frame:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from dofnerf.files.pictures import PHOTO_SUFFIXES, READ_SUFFIXES
+from dofnerf.files.splats import is_splat_name
 from dofnerf.scenes.reading import Found, ReadOptions
 
 T = TypeVar("T")
@@ -66,10 +67,12 @@ def find(path: Path, name: str = "auto") -> tuple[Format, Path]:
     if name != "auto":
         return FORMATS[name], places[-1]  # it says itself what is missing
     folder = places[-1]
+    if path.is_file() and is_splat_name(path):
+        raise ValueError(f"{path}: splats, not a scene to train on; `dofnerf render`, `view` and `export` take them")
+    if (folder / "checkpoint.safetensors").exists():
+        raise ValueError(f"{folder}: a trained run, not a scene; `dofnerf render`, `view`, `eval` and `report` take it")
     if any(found.suffix.lower() in (*PHOTO_SUFFIXES, *READ_SUFFIXES) for found in folder.iterdir()):
         ways = f"`dofnerf capture {folder}` finds those, `dofnerf run {folder}` does all"
         raise ValueError(f"{folder}: photos without poses; {ways}")
-    if (folder / "checkpoint.safetensors").exists():
-        raise ValueError(f"{folder}: a trained run, not a scene; `dofnerf render`, `view`, `eval` and `report` take it")
     expected = "transforms.json, poses_bounds.npy, a COLMAP model in sparse/0, or view_00_00.jpg …"
     raise ValueError(f"{folder}: not a scene; expected {expected}")

@@ -21,6 +21,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,9 @@ from dofnerf.studio.keyframes import Moment
 from dofnerf.studio.source import Source
 from dofnerf.studio.viewer.films import LONGEST, MOST_KEYFRAMES, Films
 from dofnerf.studio.viewer.renderer import LAYERS, Drawn, Settings, draw, photograph
+from dofnerf.studio.viewpoints import learned_lens
 from dofnerf.studio.walk import packed
-from dofnerf.web.walk_page import Walk, page
+from dofnerf.web.walk_page import Walk, lens_facts, page
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SECONDS = 30  # that a connection may be silent
@@ -90,7 +92,25 @@ class Viewer:
                     self.source = self.reload()
                     self.films.source, self.scene, self.version = self.source, packed(self.source), now
                     self.kept.clear()
-        return {"version": self.version, "films": self.films.facts()}
+        return {
+            "version": self.version,
+            "films": self.films.facts(),
+            "training": self.training(),
+            "lenses": self.lenses(),
+        }
+
+    def training(self) -> dict[str, int] | None:
+        """How far a run is that is not finished."""
+        run = self.source.run
+        if run is None or run.learner.progress.step >= run.config.method.total:
+            return None
+        return {"step": run.learner.progress.step, "steps": run.config.method.total}
+
+    def lenses(self) -> list[dict[str, float]]:
+        """The lens of each of the page's photos, as far as it is known by now."""
+        views = [replace(view, lens=view.lens or learned_lens(self.source, view)) for view in self.source.views]
+        known = {view.name: lens_facts(view) for view in views}
+        return [known.get(name, {}) for name in self.names]
 
     def picture(self, asked: dict[str, Any]) -> tuple[bytes, bool]:
         """(a JPEG, or PNG, of a camera through a lens, whether it is as fine as there is)."""

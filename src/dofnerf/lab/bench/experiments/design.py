@@ -59,6 +59,7 @@ def splat(own: SplatConfig) -> Choices:
         "no growth": {"method": {"grow": False}},
         "one exposure for all photos": {"exposure": {"exposure": False}},
         "poses as given": {"pose": {"refine_poses": False}},
+        "focal lengths as given": {"focal": {"refine_focal": False}},
         "colour of one harmonic (degree 0)": {"method": {"degree": 0}},
         "40 000 Gaussians": {"method": {"splats": 40_000}},
     }
