@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 
 # Two more: `make quick` (no training, no browser; a minute) and `make lint`.
-.PHONY: demo test quick fuzz lint browser clean
+.PHONY: demo test quick fuzz lint browser package docs clean
 
 demo: $(VENV)/.stamp-demo
 	$(BIN)/dofnerf demo --out runs/demo
@@ -22,6 +22,18 @@ MINUTES ?= 10
 fuzz: $(VENV)/.stamp-dev
 	DOFNERF_FUZZ=10 $(BIN)/python -m pytest -n 2 tests/fuzz
 	tests/fuzz/guided.sh $(BIN)/python $(MINUTES)
+
+# Wheel and sdist in dist/, checked, and tried in an empty environment of each of PYTHONS that is here.
+PYTHONS ?= $(foreach version,3.10 3.11 3.12 3.13 3.14,$(shell command -v python$(version)))
+package: $(VENV)/.stamp-dev
+	$(PIP) '.[package]'
+	env -u PYTHONPATH $(BIN)/python packaging/check.py $(foreach python,$(firstword $(PYTHONS)) $(lastword $(PYTHONS)),--python $(python))
+
+# The site in build/site, with a scene to walk around in, which is trained for it: a minute.
+docs: $(VENV)/.stamp-dev
+	$(BIN)/dofnerf train demo --steps 0.25 --out build/site-run --resume
+	NO_MKDOCS_2_WARNING=1 DOFNERF_SITE_RUN=build/site-run $(BIN)/mkdocs build -q
+	@echo "open build/site/index.html"
 
 lint: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .
