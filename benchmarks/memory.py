@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-STEPS = {"pinhole_steps": 1, "lens_steps": 1, "sub_aperture_steps": 1}
+STEPS = {"pinhole_steps": 12, "lens_steps": 12, "sub_aperture_steps": 12}
 
 
 def make_scene(folder: Path, count: int, size: tuple[int, int]) -> None:

@@ -4,9 +4,9 @@ walks around, exact views a second at rest, in a headless Chromium whose WebGL i
     dofnerf export RUN --html --out page.html
     python benchmarks/page.py page.html [--size 640x400]
 
-Also printed: how many pixels are blended for a frame, from which follows what a graphics card can do. A blended pixel
-of a Gaussian costs about 20 floating-point operations and 8 bytes written; a laptop's integrated GPU blends about 4 000
-million such pixels a second, a phone's 1 500 million, in 16-bit float.
+Also printed: how many pixels are blended for a frame, counted, from which follows what a graphics card can do. A
+blended pixel of a Gaussian costs about 20 floating-point operations, and 8 bytes read and 8 written, in 16-bit float;
+of a memory of 68 GB/s (a laptop's integrated GPU) that makes about 4 000 million a second, of a phone's 1 500 million.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import shutil
 import time
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 FLAGS = [
     "--no-sandbox", "--disable-dev-shm-usage", "--use-gl=angle", "--use-angle=swiftshader",
@@ -26,6 +26,7 @@ FLAGS = [
 ]  # fmt: skip
 PROGRAMS = "chromium", "chromium-browser", "google-chrome-stable", "google-chrome"
 SHOWN = "body:is([data-state=refining], [data-state=done])"
+LARGE = 1920, 1080
 FILL = {"laptop, integrated GPU": 4.0e9, "phone": 1.5e9}  # pixels blended a second, assumed
 # Draws with the canvas of the given size, waits for each picture, and counts how many there are.
 MEASURE = """([width, height, seconds, exact]) => { const walk = dofnerf, { stage, canvas } = walk, { gl } = stage;
@@ -46,23 +47,55 @@ PLAY = """async (seconds) => { const walk = dofnerf, { stage } = walk, move = st
   await new Promise((go) => setTimeout(go, 1000 * seconds));
   const rate = count / ((performance.now() - start) / 1000); stage.move = move; walk.stop();
   return [rate, stage.level]; }"""
-# Pixels of all ellipses on the screen, with each Gaussian's blur as the shader has it.
-COVERED = """([width, height, exact]) => { const walk = dofnerf, { scene } = walk.stage;
-  const s = Math.sqrt(width * height), f = walk.view.pose.focal * s, a = walk.view.pose.axes;
-    const p = walk.view.pose.position;
-  const aperture = exact ? 0 : walk.view.lens.opening * walk.view.pose.focal * f; let total = 0;
-  for (let i = 0; i < scene.count; i++) {
-    const d = [0, 1, 2].map((k) => scene.means[3 * i + k] - p[k]), z = -(d[0] * a[6] + d[1] * a[7] + d[2] * a[8]);
-    const x = f * (d[0] * a[0] + d[1] * a[1] + d[2] * a[2]) / z, y = f * (d[0] * a[3] + d[1] * a[4] + d[2] * a[5]) / z;
-    if (z <= scene.near || Math.abs(x) > width / 2 || Math.abs(y) > height / 2) continue;
-    const [u, v] = [...scene.scales.subarray(3 * i, 3 * i + 3)].sort((m, n) => n - m);
-    const coc = (aperture * (walk.view.lens.focus - 1 / z)) ** 2 / 4 + 0.3, k = f / z;
-    const one = (u * k) ** 2 + coc, two = (v * k) ** 2 + coc, raw = ((u * k) ** 2 + 0.3) * ((v * k) ** 2 + 0.3);
-    const solid = scene.opacities[i], shown = solid * Math.sqrt(raw / (one * two));
-    const lost = Math.min(1 / 255 / shown, Math.max(1 / 255 / solid, 0.03));
-    if (lost < 1) total += Math.PI * -2 * Math.log(lost) * Math.sqrt(one * two);
-  }
-  return total; }"""
+# Pixels that a picture of this size shades and blends, counted by drawing every polygon once more into a counter.
+COUNT = """([width, height, what]) => { const walk = dofnerf, { stage, canvas } = walk, { gl, renderer } = stage;
+  walk.stop(); [canvas.width, canvas.height] = [width, height]; renderer.resize(width, height);
+  const seen = walk.seen(), texture = gl.createTexture(), buffer = gl.createFramebuffer(), made = new Map();
+  gl.bindTexture(gl.TEXTURE_2D, texture); gl.texStorage2D(gl.TEXTURE_2D, 1, gl.RGBA32F, width, height);
+  gl.bindFramebuffer(gl.FRAMEBUFFER, buffer);
+  gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.COLOR_ATTACHMENT0, gl.TEXTURE_2D, texture, 0);
+  gl.clear(gl.COLOR_BUFFER_BIT);
+  const counting = (program) => { const made = gl.createProgram(); let vertex;
+    for (const shader of gl.getAttachedShaders(program))
+      if (gl.getShaderParameter(shader, gl.SHADER_TYPE) === gl.VERTEX_SHADER) vertex = gl.getShaderSource(shader);
+    const fragment = `#version 300 es
+      precision highp float; in vec2 place; out vec4 n;
+      void main() { n = vec4(1.0, dot(place, place) <= 1.0, 0.0, 0.0); }`;
+    for (const [kind, text] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]]) {
+      const shader = gl.createShader(kind);
+      gl.shaderSource(shader, text); gl.compileShader(shader); gl.attachShader(made, shader);
+    }
+    gl.linkProgram(made); return made; };
+  const draw = gl.drawElements.bind(gl);
+  const TYPE = gl.FRAMEBUFFER_ATTACHMENT_OBJECT_TYPE, NAME = gl.FRAMEBUFFER_ATTACHMENT_OBJECT_NAME;
+  gl.drawElements = (...all) => { draw(...all);
+    const program = gl.getParameter(gl.CURRENT_PROGRAM), bound = gl.getParameter(gl.DRAW_FRAMEBUFFER_BINDING);
+    if (!made.has(program)) made.set(program, counting(program));
+    const counter = made.get(program), at = (name, of = counter) => gl.getUniformLocation(of, name);
+    const mask = gl.getFramebufferAttachmentParameter(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, TYPE) === gl.NONE ? null
+      : gl.getFramebufferAttachmentParameter(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, NAME);
+    const colours = gl.getParameter(gl.COLOR_WRITEMASK); gl.colorMask(true, true, true, true);
+    gl.useProgram(counter); gl.bindFramebuffer(gl.FRAMEBUFFER, buffer); gl.blendFunc(gl.ONE, gl.ONE);
+    gl.framebufferRenderbuffer(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, gl.RENDERBUFFER, mask);
+    ["middles", "sides", "lights"].forEach((name, i) => gl.uniform1i(at(name), i));
+    gl.uniform2fv(at("size"), gl.getUniform(program, at("size", program)));
+    draw(...all);
+    gl.colorMask(...colours); gl.useProgram(program); gl.bindFramebuffer(gl.FRAMEBUFFER, bound);
+    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA); };
+  if (what === "exact") renderer.step(seen.camera, seen.lens, seen.reach, 256);
+  else renderer.quick(seen.camera, what === "sharp" ? { ...seen.lens, aperture: 0 } : seen.lens);
+  delete gl.drawElements;
+  const numbers = new Float32Array(4 * width * height); gl.bindFramebuffer(gl.FRAMEBUFFER, buffer);
+  gl.readPixels(0, 0, width, height, gl.RGBA, gl.FLOAT, numbers);
+  let shaded = 0, blended = 0;
+  for (let i = 0; i < numbers.length; i += 4) { shaded += numbers[i]; blended += numbers[i + 1]; }
+  return [shaded, blended]; }"""
+# Walk around for so many seconds, without a rest.
+ORBIT = """async (seconds) => { const end = performance.now() + 1000 * seconds; while (performance.now() < end) {
+  dofnerf.perform("orbit"); await new Promise((go) => setTimeout(go, 1000)); } dofnerf.stop(); }"""
+# With all in focus, with the lens open, one view of the exact lens: how often parts that were drawn with fewer pixels
+# are enlarged to the whole picture, at most.
+PASSES = {"sharp": 1, "lens": 7, "exact": 0}
 
 
 def main() -> None:
@@ -70,6 +103,7 @@ def main() -> None:
     parser.add_argument("page", type=Path)
     parser.add_argument("--size", default="640x400", help="pixels of the picture")
     parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--minutes", type=float, default=2.0, help="of orbiting, during which memory must stay flat")
     given = parser.parse_args()
     width, height = map(int, given.size.split("x"))
     program = os.environ.get("DOFNERF_CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)))
@@ -86,7 +120,8 @@ def main() -> None:
         page.evaluate("dofnerf.stage.stir()")
         moving = page.evaluate(MEASURE, [width, height, given.seconds, False])
         resting = page.evaluate(MEASURE, [width, height, given.seconds, True])
-        large = {exact: page.evaluate(COVERED, [1920, 1080, exact]) for exact in (False, True)}
+        grown = memory(page, given.minutes) if given.minutes else ""
+        large = {what: page.evaluate(COUNT, [*LARGE, what])[1] for what in PASSES}
         browser.close()
     print(f"the machine's load {os.getloadavg()[0]:.1f}\n\n| what | got |\n|---|---|")
     print(f"| {count:,} Gaussians | {given.page.stat().st_size / 1e6:.2f} MB |")
@@ -94,11 +129,35 @@ def main() -> None:
     print(f"| moving as the page does, level {level} of its resolutions | {playing:.1f} frames/s |")
     print(f"| moving, all pixels, {width}×{height} | {moving:.1f} frames/s |")
     print(f"| at rest, {width}×{height} | {resting:.1f} exact views/s |")
-    for name, rate in FILL.items():
-        words = [
-            f"{large[exact] / 1e6:.0f} million blended pixels: {rate / large[exact]:.0f} a second" for exact in (0, 1)
-        ]
-        print(f"| {name}, 1920×1080, by count of work | moving {words[0]}; exact views {words[1]} |")
+    if grown:
+        print(f"| {given.minutes:g} minutes of orbiting | {grown} |")
+    screen = LARGE[0] * LARGE[1]
+    for what, passes in PASSES.items():
+        found = large[what] + passes * screen
+        enlarged = f" + {passes * screen / 1e6:.0f}" if passes else ""
+        counted = f"{large[what] / 1e6:.0f}{enlarged} million, {words(found)}"
+        print(f"| pixels blended, {LARGE[0]}×{LARGE[1]}, {what} | {counted} |")
+
+
+def words(blended: float) -> str:
+    """Frames a second by count of work."""
+    return ", ".join(f"{name}: {rate / blended:.0f} a second" for name, rate in FILL.items())
+
+
+def memory(page: Page, minutes: float) -> str:
+    """What the page holds before and after somebody walks around: it is collected before it is weighed."""
+    session = page.context.new_cdp_session(page)
+
+    def held() -> float:
+        session.send("HeapProfiler.collectGarbage")
+        return float(session.send("Runtime.getHeapUsage")["usedSize"]) / 1e6
+
+    page.evaluate(ORBIT, 10)
+    found = [held()]
+    for _ in range(4):
+        page.evaluate(ORBIT, 15 * minutes)
+        found.append(held())
+    return ", ".join(f"{one:.1f}" for one in found) + " MB"
 
 
 if __name__ == "__main__":

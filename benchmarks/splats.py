@@ -1,5 +1,10 @@
 """Speed of the splat rasteriser on the CPU: python benchmarks/splats.py
 
+    python benchmarks/splats.py --run RUN        pictures of 1920×1280 of a run: sharp, through a round lens, exact
+
+With a run, wall and processor time: on a machine that is not idle, processor time over the number of threads is about
+what an idle one takes.
+
 Milliseconds are of this machine as busy as it is; the ratios are what to compare. Runs are interleaved and the best of
 several counts. Random Gaussians of about a pixel's deviation, 2 to 8 away, opacities all over, harmonics of degree 2.
 """
@@ -9,14 +14,22 @@ from __future__ import annotations
 
 import dofnerf
 
+import argparse
+import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from dofnerf.camera import Camera
+from dofnerf.models import Blur
 from dofnerf.models.splat.raster import Gaussians, draw
+from dofnerf.optics import to_linear
+from dofnerf.studio.shoot import exact
+from dofnerf.train import Run
 
 FOCUS = 0.3
 
@@ -70,7 +83,39 @@ class Case:
         return forward, backward, adam
 
 
+def pictures(folder: Path, runs: int = 3, samples: int = 64) -> None:
+    """Views of the first photo's camera at 1920×1280, through its lens."""
+    run = Run.load(folder)
+    seen_by, threads = run.views[0].camera, torch.get_num_threads()
+    large = seen_by.resized(1920, 1280)
+    lens = run.lenses[0].scaled(large.fx, seen_by.fx)
+    kinds: dict[str, Callable[[], object]] = {
+        "sharp view": lambda: run.model.view(large),
+        "through a round lens": lambda: run.model.view(large, lens, Blur(1, run.config.light)),
+        f"exact lens, {samples} samples": lambda: exact(run.model, large, lens, run.config.light, samples),
+        "the same by way of display values": lambda: [
+            to_linear(run.model.view(large).image, run.config.light) for _ in range(samples)
+        ],
+    }
+    print(f"{threads} threads, load {os.getloadavg()[0]:.1f}\n")
+    print(f"| 1920×1280 | wall | processor | frames/s by processor time on {threads} cores |\n|---|---|---|---|")
+    for name, act in kinds.items():
+        times = []
+        for _ in range(1 if "samples" in name or "display" in name else runs + 1):
+            begun, spent = time.perf_counter(), time.process_time()
+            act()
+            times.append((time.process_time() - spent, time.perf_counter() - begun))
+        spent, wall = min(times)
+        print(f"| {name} | {wall:.2f} s | {spent:.2f} s | {threads / spent:.2f} |", flush=True)
+
+
 def main(runs: int = 12) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", type=Path, help="a run of splats")
+    parser.add_argument("--samples", type=int, default=64, help="of the exact lens")
+    given = parser.parse_args()
+    if given.run is not None:
+        return pictures(given.run, samples=given.samples)
     small, large = camera(252, 168), camera(504, 378)
     cases = [
         Case(f"{count // 1000}k, 252×168, {'lens' if aperture else 'pinhole'}", small, scene, aperture)
