@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,10 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".pytest_cache" / f"numba-{_
 
 # What dofnerf sets for itself when it is imported before torch; test files import torch first.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# A shell starts what it puts into the background with Ctrl-C ignored, and children inherit that: tests that interrupt
+# them would wait forever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # What `make quick` leaves out, by folder, file or fixture: training; and what takes as long without it: ray tracing,

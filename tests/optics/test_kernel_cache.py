@@ -24,17 +24,16 @@ def run(folder) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
-def test_a_damaged_cache_is_dropped(tmp_path, suffix):
+def test_a_damaged_cache_is_dropped(tmp_path):
     (tmp_path / "kernel_here.py").write_text(
         "from dofnerf.optics.kernels import compiled\n\n\n@compiled\ndef twice(x):\n    return 2 * x\n"
     )
     assert run(tmp_path) == "[0.0, 2.0, 4.0] 0"
     assert run(tmp_path) == "[0.0, 2.0, 4.0] 1"
-    files = list((tmp_path / "cache").rglob(f"*{suffix}"))
-    assert files
-    for length in (0, 7, 100):
+    for suffix, length in ((".nbi", 0), (".nbi", 100), (".nbc", 7)):
+        files = list((tmp_path / "cache").rglob(f"*{suffix}"))
+        assert files
         for file in files:
             file.write_bytes(file.read_bytes()[:length])
         assert run(tmp_path) == "[0.0, 2.0, 4.0] 0"
-        assert run(tmp_path) == "[0.0, 2.0, 4.0] 1"  # and written anew
+    assert run(tmp_path) == "[0.0, 2.0, 4.0] 1"  # and written anew
