@@ -59,8 +59,9 @@ class Camera:
         y = (self.cy - np.arange(self.height) - 0.5) / self.fy
         return np.stack(np.meshgrid(x, y), axis=-1)
 
-    def resized(self, width: int, height: int) -> Camera:
-        """The same camera for a picture of another size."""
+    def resized(self, width: int, height: int | None = None) -> Camera:
+        """The same camera for a picture of another size; without `height`, of the same proportions."""
+        height = max(1, round(self.height * width / self.width)) if height is None else height
         sx, sy = width / self.width, height / self.height
         return replace(
             self, fx=self.fx * sx, fy=self.fy * sy, cx=self.cx * sx, cy=self.cy * sy, width=width, height=height

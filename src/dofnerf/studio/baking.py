@@ -28,7 +28,7 @@ TICKS = 100
 def baked(model: SplatModel, cameras: Sequence[Camera], tick: Callable[[], None] = lambda: None) -> Splats:
     """The splats of `model` for tools that blend display values over black, by its own pictures before `cameras`;
     `tick` is called TICKS times."""
-    views = [_small(camera) for camera in _some(cameras)]
+    views = [camera.resized(min(camera.width, WIDTH)) for camera in _some(cameras)]
     with torch.no_grad():
         wanted = [model.view(camera) for camera in views]
     device = model.means.device
@@ -71,9 +71,3 @@ def between(cameras: Sequence[Camera]) -> list[Camera]:
 def _some(cameras: Sequence[Camera]) -> list[Camera]:
     chosen = cameras[:: -(-len(cameras) // (MOST_VIEWS // 2))]
     return between(chosen)
-
-
-def _small(camera: Camera) -> Camera:
-    if camera.width <= WIDTH:
-        return camera
-    return camera.resized(WIDTH, max(1, round(camera.height * WIDTH / camera.width)))

@@ -124,8 +124,7 @@ class FilmFlags:
         if not seconds * self.fps < MOST_FRAMES:
             raise ValueError(
                 f"{self.keyframes}: {seconds:g} seconds at {self.fps:g} frames a second are more than {MOST_FRAMES} "
-                f"frames; "
-                "give --frames, or a smaller --fps"
+                "frames; give --frames, or a smaller --fps"
             )
         return max(2, math.floor(seconds * self.fps) + 1)
 

@@ -6,7 +6,7 @@ The lens is given by the flags of `dofnerf render`, by name: `run.refocus(3, foc
 from __future__ import annotations
 
 import html
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from dofnerf.studio.flags import LAYERS, LensFlags, SplatFileFlags, ViewpointFla
 from dofnerf.studio.shoot import photograph, sharp_picture
 from dofnerf.studio.source import Source, is_splat_file, open_file, source_of
 from dofnerf.studio.viewpoints import viewpoints
-from dofnerf.studio.walk import POSTER, resized, walk_page
+from dofnerf.studio.walk import POSTER, walk_page
 from dofnerf.train import Run
 from dofnerf.train.checkpoint import FILE
 from dofnerf.train.run import run_folder
@@ -149,7 +149,7 @@ def lens_flags(**lens: Any) -> LensFlags:
 def viewpoint(source: Source, view: int | str | Camera | None, width: int | None = None) -> Viewpoint:
     """The view by its number or name, or by a camera; the first one that was held out if None."""
     if isinstance(view, Camera):
-        camera = view if width is None else view.resized(width, max(1, round(view.height * width / view.width)))
+        camera = view if width is None else view.resized(width)
         return Viewpoint("view", camera)
     flags = ViewpointFlags(view=() if view is None else (str(view),), width=width)
     flags.check(source.splats is not None)
@@ -170,7 +170,7 @@ def _shown(source: Source, table: str) -> str:
     words = f"<p>{html.escape(source.words)}</p>"
     try:
         one = viewpoint(source, None)
-        picture = refocus(source, replace(one, camera=resized(one.camera, POSTER)).camera)
+        picture = refocus(source, one.camera.resized(min(one.camera.width, POSTER)))
         inside = page(source)
     except ValueError as error:  # nothing to be seen, or no views: say so, and show the rest
         return f"{words}<p>{html.escape(str(error))}</p>{table}"

@@ -25,9 +25,8 @@ DepthKind = Literal["depth", "disparity"]
 
 DEPTH_SCALE = (
     "Value in the file × this = depth in scene units (or disparity in 1 / scene units). When not given: 1 for EXR, "
-    "float TIFF "
-    "and .npy; 0.001 for PNG depth (millimetres to metres); one over full scale for PNG disparity, which then runs "
-    "from 0 to 1."
+    "float TIFF and .npy; 0.001 for PNG depth (millimetres to metres); one over full scale for PNG disparity, which "
+    "then runs from 0 to 1."
 )
 
 

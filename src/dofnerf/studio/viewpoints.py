@@ -40,8 +40,7 @@ def viewpoints(flags: ViewpointFlags, source: Source, as_shot: bool = False) -> 
         if max(view.camera.width, view.camera.height) > LARGEST_SIDE:
             raise ValueError(
                 f"view {view.name} has {view.camera.width} × {view.camera.height} pixels, more than {LARGEST_SIDE} "
-                f"along a "
-                "side; give a smaller --width"
+                "along a side; give a smaller --width"
             )
     return chosen
 

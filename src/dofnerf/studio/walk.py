@@ -32,7 +32,7 @@ def walk_of(
     or one like those of the photos. Refuses a view that shows nothing."""
     from dofnerf.models.base import PLAIN
 
-    camera = resized(home.camera, POSTER)
+    camera = home.camera.resized(min(home.camera.width, POSTER))
     _, picture = sharp_picture(source.model, camera)
     if picture.holes.all():
         raise ValueError(f"{source.path}: view {home.name} shows nothing; give another view")
@@ -85,15 +85,8 @@ def depth_range(source: Source, cameras: list[Camera], first: RGBD) -> tuple[flo
     """The disparities (far, near) that some views see, with a little room."""
     ends = [first.disparity_range()]
     for camera in cameras[:: max(1, len(cameras) // VIEWS)][:VIEWS] if source.model.is_quick else ():
-        _, picture = sharp_picture(source.model, resized(camera, SEEN))
+        _, picture = sharp_picture(source.model, camera.resized(min(camera.width, SEEN)))
         if not picture.holes.all():
             ends.append(picture.disparity_range())
     far, near = min(end[0] for end in ends), max(end[1] for end in ends)
     return max(far - 0.02 * (near - far), 0.0), near + 0.05 * (near - far)
-
-
-def resized(camera: Camera, width: int) -> Camera:
-    """The camera for a picture at most this wide."""
-    if camera.width <= width:
-        return camera
-    return camera.resized(width, max(1, round(camera.height * width / camera.width)))

@@ -36,8 +36,7 @@ def look_at_range(scene: Scene, model: Model) -> str:
     views = []
     for i in scene.train[:: max(1, len(scene.train) // _VIEWS)]:
         camera = scene.camera(i)
-        width = min(camera.width, _ACROSS)
-        shown = model.view(camera.resized(width, max(1, round(camera.height * width / camera.width))))
+        shown = model.view(camera.resized(min(camera.width, _ACROSS)))
         views.append(shown.disparity[shown.alpha > 0.5].cpu().numpy())
     return compare_range(scene, np.concatenate(views), "what was trained lies", too_wide=False)
 

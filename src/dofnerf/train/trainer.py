@@ -111,8 +111,7 @@ def _expect_something(run: Run, data: TrainingData) -> None:
     """Failed if the training photos' own views are empty, or black where the photos are not."""
     for i in range(0, len(data.cameras), max(1, len(data.cameras) // _VIEWS)):
         camera, photo = data.cameras[i], data.photos[i]
-        width = min(camera.width, _LOOK)
-        view = run.model.view(camera.resized(width, max(1, round(camera.height * width / camera.width))))
+        view = run.model.view(camera.resized(min(camera.width, _LOOK)))
         if float(view.alpha.mean()) > _EMPTY and float(view.image.max()) >= _EMPTY * float(photo.max()):
             return
     near, far = (1 / disparity if disparity else math.inf for disparity in reversed(run.setting.disparities))

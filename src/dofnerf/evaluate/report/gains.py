@@ -40,18 +40,18 @@ def measure_gains(run: Run, scene: Scene) -> list[Gain]:
     for k in range(0, len(lenses), -(-len(lenses) // (_MOST if run.model.is_quick else _FEW)) or 1):
         i, lens = scene.train[k], lenses[k]
         whole = scene.camera(i)
-        camera = whole.resized(width := min(whole.width, _WIDE), max(1, round(whole.height * width / whole.width)))
+        camera = whole.resized(min(whole.width, _WIDE))
         photo = resize(scene.photo(i), camera.width, camera.height)
         view, shot = run.render(run.learner.quantities.camera(camera, k)), run.as_shot(k, camera)
         sharp = run.learner.quantities.develop(view.image, k).detach().clamp(0, 1).cpu().numpy()
         counts = scene.mask(i)
         counts = np.ones(photo.shape[:2], bool) if counts is None else resize(counts, camera.width, camera.height)
-        radius = _radius(lens.scaled(width / whole.width), view.disparity.cpu().numpy())
-        where = (radius > BLURRED * width / whole.width) & counts
+        radius = _radius(lens.scaled(camera.width / whole.width), view.disparity.cpu().numpy())
+        where = (radius > BLURRED * camera.width / whole.width) & counts
         more = np.where(where, _energy(sharp) - _energy(photo), 0.0)
         enough = where.mean() > _FEWEST
         detail = float(_energy(sharp)[where].sum() / max(_energy(photo)[where].sum(), 1e-12)) if enough else 1.0
-        box = Box(*(round(edge * whole.width / width) for edge in box_of_most(more)))
+        box = Box(*(round(edge * whole.width / camera.width) for edge in box_of_most(more)))
         agreement = psnr(shot.image.clamp(0, 1).cpu().numpy(), photo, counts)
         found.append(Gain(i, float(where.mean()), detail, agreement, box))
     return sorted(found, key=lambda one: -one.blurred * np.log(max(one.detail, 1e-3)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files.ply import Splats
+from dofnerf.files.splats import C0
 from dofnerf.optics import Lens
 from dofnerf.scenes import Scene, Viewpoint
 from dofnerf.scenes.overview import mean_basis
@@ -15,7 +16,6 @@ from dofnerf.train import Run
 from dofnerf.web.walk_page import Walk, packed_model, packed_scene
 
 POINTS, POINT_VIEWS = 20_000, 5  # of a field without Gaussians: how many points stand for it, seen from how many views
-_BAND = 0.28209479177387814  # the constant spherical harmonic
 
 
 def space_of(run: Run, scene: Scene) -> tuple[dict[str, Any], bytes]:
@@ -76,4 +76,4 @@ def seen_points(run: Run, scene: Scene) -> Splats:
     places, sizes, rgb = (np.concatenate(part).astype(np.float32) for part in zip(*parts, strict=True))
     upright = np.tile(np.array([1, 0, 0, 0], np.float32), (len(places), 1))
     solid = np.full(len(places), 3.0, np.float32)
-    return Splats(places, np.repeat(sizes[:, None], 3, 1), upright, solid, ((rgb - 0.5) / _BAND)[:, None])
+    return Splats(places, np.repeat(sizes[:, None], 3, 1), upright, solid, ((rgb - 0.5) / C0)[:, None])

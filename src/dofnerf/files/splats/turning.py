@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dofnerf.files.ply import Splats
+from dofnerf.files.splats import C0
 
 _DIRECTIONS = 64  # on which harmonics are fitted: four times as many as there are harmonics
 _FEW = 8192  # splats at a time
@@ -21,7 +22,7 @@ def basis(directions: np.ndarray, count: int) -> np.ndarray:
     x, y, z = np.moveaxis(directions, -1, 0)
     xx, yy, zz = x * x, y * y, z * z
     values = [
-        np.full_like(x, 0.28209479177387814), -_C1 * y, _C1 * z, -_C1 * x,
+        np.full_like(x, C0), -_C1 * y, _C1 * z, -_C1 * x,
         _C2 * x * y, -_C2 * y * z, 0.31539156525252005 * (2 * zz - xx - yy), -_C2 * x * z, 0.5 * _C2 * (xx - yy),
         -_C3 * y * (3 * xx - yy), 2.890611442640554 * x * y * z, -0.4570457994644658 * y * (4 * zz - xx - yy),
         0.3731763325901154 * z * (2 * zz - 3 * xx - 3 * yy), -0.4570457994644658 * x * (4 * zz - xx - yy),

@@ -118,6 +118,19 @@ def _rotation(w, x, y, z):
 
 
 @triton.jit
+def _sizes(i, exists, log_scales):
+    at = log_scales + 3 * i
+    s0, s1 = tl.exp(tl.load(at, mask=exists, other=0.0)), tl.exp(tl.load(at + 1, mask=exists, other=0.0))
+    return s0, s1, tl.exp(tl.load(at + 2, mask=exists, other=0.0))
+
+
+@triton.jit
+def _turned(a, b, c, r0, r1, r2, r3, r4, r5, r6, r7, r8, s0, s1, s2):  # noqa: PLR0913, PLR0917
+    """The row (a, b, c) of J W, times R S."""
+    return (a * r0 + b * r3 + c * r6) * s0, (a * r1 + b * r4 + c * r7) * s1, (a * r2 + b * r5 + c * r8) * s2
+
+
+@triton.jit
 def _slopes(zoom_x, slope_x, zoom_y, slope_y, view):
     """J W, two rows of three."""
     w6, w7, w8 = tl.load(view + 6), tl.load(view + 7), tl.load(view + 8)
@@ -234,19 +247,9 @@ def project_forward(  # noqa: PLR0913, PLR0917
     j0, j1, j2, j3, j4, j5 = _slopes(fx * near, slope_x, fy * near, slope_y, view)
     qw, qx, qy, qz, _ = _quaternion(i, exists, rotations)
     r0, r1, r2, r3, r4, r5, r6, r7, r8 = _rotation(qw, qx, qy, qz)
-    s0 = tl.exp(tl.load(log_scales + 3 * i, mask=exists, other=0.0))
-    s1 = tl.exp(tl.load(log_scales + 3 * i + 1, mask=exists, other=0.0))
-    s2 = tl.exp(tl.load(log_scales + 3 * i + 2, mask=exists, other=0.0))
-    t0, t1, t2 = (
-        (j0 * r0 + j1 * r3 + j2 * r6) * s0,
-        (j0 * r1 + j1 * r4 + j2 * r7) * s1,
-        (j0 * r2 + j1 * r5 + j2 * r8) * s2,
-    )
-    t3, t4, t5 = (
-        (j3 * r0 + j4 * r3 + j5 * r6) * s0,
-        (j3 * r1 + j4 * r4 + j5 * r7) * s1,
-        (j3 * r2 + j4 * r5 + j5 * r8) * s2,
-    )
+    s0, s1, s2 = _sizes(i, exists, log_scales)
+    t0, t1, t2 = _turned(j0, j1, j2, r0, r1, r2, r3, r4, r5, r6, r7, r8, s0, s1, s2)
+    t3, t4, t5 = _turned(j3, j4, j5, r0, r1, r2, r3, r4, r5, r6, r7, r8, s0, s1, s2)
     xx, xy, yy = t0 * t0 + t1 * t1 + t2 * t2, t0 * t3 + t1 * t4 + t2 * t5, t3 * t3 + t4 * t4 + t5 * t5
     n0, n1, n2 = _cross(t0, t1, t2, t3, t4, t5)
     flat = n0 * n0 + n1 * n1 + n2 * n2
@@ -302,19 +305,9 @@ def project_backward(  # noqa: PLR0913, PLR0917
     j0, j1, j2, j3, j4, j5 = _slopes(zoom_x, slope_x, zoom_y, slope_y, view)
     qw, qx, qy, qz, over_length = _quaternion(i, drawn, rotations)
     r0, r1, r2, r3, r4, r5, r6, r7, r8 = _rotation(qw, qx, qy, qz)
-    s0 = tl.exp(tl.load(log_scales + 3 * i, mask=drawn, other=0.0))
-    s1 = tl.exp(tl.load(log_scales + 3 * i + 1, mask=drawn, other=0.0))
-    s2 = tl.exp(tl.load(log_scales + 3 * i + 2, mask=drawn, other=0.0))
-    t0, t1, t2 = (
-        (j0 * r0 + j1 * r3 + j2 * r6) * s0,
-        (j0 * r1 + j1 * r4 + j2 * r7) * s1,
-        (j0 * r2 + j1 * r5 + j2 * r8) * s2,
-    )
-    t3, t4, t5 = (
-        (j3 * r0 + j4 * r3 + j5 * r6) * s0,
-        (j3 * r1 + j4 * r4 + j5 * r7) * s1,
-        (j3 * r2 + j4 * r5 + j5 * r8) * s2,
-    )
+    s0, s1, s2 = _sizes(i, drawn, log_scales)
+    t0, t1, t2 = _turned(j0, j1, j2, r0, r1, r2, r3, r4, r5, r6, r7, r8, s0, s1, s2)
+    t3, t4, t5 = _turned(j3, j4, j5, r0, r1, r2, r3, r4, r5, r6, r7, r8, s0, s1, s2)
     xx, xy, yy = t0 * t0 + t1 * t1 + t2 * t2, t0 * t3 + t1 * t4 + t2 * t5, t3 * t3 + t4 * t4 + t5 * t5
     n0, n1, n2 = _cross(t0, t1, t2, t3, t4, t5)
     flat = n0 * n0 + n1 * n1 + n2 * n2
