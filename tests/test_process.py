@@ -1,5 +1,6 @@
 """The process around a command: signals, output, the lock of a folder, and what is refused before torch is loaded."""
 
+import errno
 import json
 import os
 import signal
@@ -147,6 +148,19 @@ def test_a_folder_has_one_worker(tmp_path):
         other = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120)
         assert f"the process {os.getpid()} is at work" in other.stderr
     assert not folder.exists()  # nothing was put into it
+
+
+def test_a_lock_on_a_full_disk_holds_and_one_that_is_a_pipe_is_refused(tmp_path, monkeypatch):
+    """Both went round for ever."""
+    signal.alarm(20)  # ends the tests, if it hangs
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left")))
+        with process.locked(tmp_path), pytest.raises(ValueError, match="at work"), process.locked(tmp_path):
+            pass
+    os.mkfifo(tmp_path / process.LOCK)
+    with pytest.raises(OSError, match="not a regular file"), process.locked(tmp_path):
+        pass
+    signal.alarm(0)
 
 
 def test_a_lock_left_by_a_dead_process_does_not_block(tmp_path):

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import functools
 import os
 import re
 import shlex
 import signal
 import socket
+import stat
 import sys
 import threading
 import time
@@ -317,6 +319,9 @@ def _locked_file(folder: Path, path: Path) -> int | None:
         return None
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise OSError(errno.EINVAL, "not a regular file (a pipe, a device or a socket)", str(path))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -330,8 +335,9 @@ def _locked_file(folder: Path, path: Path) -> int | None:
             return None
         with contextlib.suppress(OSError):
             if os.fstat(file).st_ino == os.stat(path).st_ino:  # not one that its holder removed meanwhile
-                os.ftruncate(file, 0)
-                os.write(file, f"{os.getpid()}\n".encode())
+                with contextlib.suppress(OSError):  # on a full disk it holds all the same
+                    os.ftruncate(file, 0)
+                    os.write(file, f"{os.getpid()}\n".encode())
                 return file
         os.close(file)
 

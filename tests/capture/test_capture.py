@@ -147,6 +147,34 @@ def test_it_goes_on_where_it_stopped(captured, tmp_path, monkeypatch):
     assert len(again) == COUNT and steps[0] == ("features", COUNT, COUNT)
 
 
+def test_what_somebody_else_left_is_neither_believed_nor_followed(captured, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(mapping, "run_child", None)
+    out, ours = tmp_path / "scene", tmp_path / "bashrc"
+    shutil.copytree(captured.out, out)
+    arguments = ["capture", str(captured.photos), "--out", str(out), "--size", str(captured.options.size)]
+    result, summary = out / "result.json", out / "work/attempt-0/summary.json"
+
+    def refused(path, *words, **change):
+        kept = path.read_text()
+        path.write_text(json.dumps(json.loads(kept) | change))
+        assert main(arguments) == 2
+        error = capsys.readouterr().err
+        assert all(word in error for word in (path.name, *words)) and "Traceback" not in error, error
+        path.write_text(kept)
+
+    for change in ({"hold_every": "x"}, {"hold_every": -1}, {"left_out": 3}, {"inputs": [3]}, {"inputs": [["a", 3]]}):
+        refused(result, "not what a capture leaves", **change)
+    result.unlink()
+    model = json.loads(summary.read_text())["models"][0]
+    for change in ({"features": 3}, {"models": [3]}, {"models": [model | {"folder": "../../../.."}]}):
+        refused(summary, "not what an attempt leaves", **change)
+    ours.write_text("mine")
+    (out / "work/pycolmap.log").unlink(missing_ok=True)
+    (out / "work/pycolmap.log").symlink_to(ours)
+    assert main(arguments) == 2 and "pycolmap.log: a link or a pipe" in capsys.readouterr().err
+    assert ours.read_text() == "mine"
+
+
 def test_info_shows_the_capture(captured, tmp_path, capsys):
     assert main(["info", str(captured.out), "--sheet", str(tmp_path / "sheet.png")]) == 0
     text = capsys.readouterr().out

@@ -15,7 +15,7 @@ from dofnerf.capture.assembly import ScaleBy
 from dofnerf.capture.inputs import extract_frames, list_files
 from dofnerf.capture.mapping import ATTEMPTS, Mapped, choose_pairs, group_photos, most_similar
 from dofnerf.capture.photos import Header, Photo, choose_turns, prepare, read_headers, sharpness, working_names
-from dofnerf.capture.pipeline import explain
+from dofnerf.capture.reasons import explain
 from dofnerf.files import has_more_than_8_bits, read_image, write_exr, write_video
 from dofnerf.files.pictures import to_bytes
 from dofnerf.scenes.exif import Exif, read_exif

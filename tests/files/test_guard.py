@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import time
+import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -161,6 +162,30 @@ def test_commands_refuse_pipes(tmp_path: Path, verb: str, capsys: Any) -> None:
 def test_nothing_replaces_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "out.png")
     refused(lambda: check_file("--out", tmp_path / "out.png", (".png",)), "out.png", "not a regular file")
+
+
+def test_logs_follow_no_link_and_wait_for_no_pipe(tmp_path: Path) -> None:
+    """The log of somebody else's run must not lead into a file of ours."""
+    ours = tmp_path / "bashrc"
+    ours.write_text("mine\n")
+    (tmp_path / "log.txt").symlink_to(ours)
+    refused(lambda: append(tmp_path / "log.txt", "theirs"), "log.txt", "is a link")
+    assert ours.read_text() == "mine\n"
+    os.mkfifo(tmp_path / "pipe.txt")
+    refused(lambda: append(tmp_path / "pipe.txt", "theirs"), "pipe.txt", "not a regular file")
+    append(tmp_path / "new.txt", "a\n")
+    append(tmp_path / "new.txt", "×\n")
+    assert (tmp_path / "new.txt").read_text(encoding="utf-8") == "a\n×\n"
+
+
+def test_a_radiance_picture_that_its_few_bytes_cannot_hold(tmp_path: Path) -> None:
+    path = tmp_path / "a.hdr"
+    path.write_bytes(b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 15000 +X 32767\n" + b"\2\2\x7f\xff" + bytes(120_000))
+    tracemalloc.start()
+    refused(lambda: read_image(path), "a.hdr", "breaks off")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1 << 24
 
 
 def test_numbers_too_large(tmp_path: Path) -> None:

@@ -78,6 +78,30 @@ def test_gltf_whose_buffers_are_one_file(tmp_path):
     assert most < 20 * MB and not words
 
 
+def test_gltf_whose_buffers_are_one_file_by_many_names(tmp_path):
+    (tmp_path / "bytes.bin").write_bytes(bytes([9]) * MB)
+    path, words = tmp_path / "a.gltf", gltf(100, 10, 200)
+    words["buffers"] = [{"uri": "./" * i + "bytes.bin", "byteLength": 400} for i in range(200)]
+    path.write_text(json.dumps(words))
+    most, words = peak(path)
+    assert most < 20 * MB and not words
+
+
+def test_gltf_whose_nodes_place_a_mesh_of_much_that_is_no_splat(tmp_path):
+    path, words = tmp_path / "a.gltf", gltf(1)
+    words["meshes"] = [{"primitives": [{}] * 2000}]
+    words |= {"scenes": [{"nodes": [0] * 9000}], "nodes": [{"mesh": 0}]}
+    path.write_text(json.dumps(words))
+    assert "too often" in peak(path)[1]
+
+
+def test_gltf_of_thousands_of_turned_splats(tmp_path):
+    path, words = tmp_path / "a.glb", gltf(1)
+    words |= {"scenes": [{"nodes": [0] * 9000}], "nodes": [{"mesh": 0, "rotation": [0, 0, 0.6, 0.8]}]}
+    path.write_bytes(glb(words, bytes([9] * 4)))
+    assert "too often" in peak(path)[1]  # each would be turned by itself: seconds
+
+
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
 def test_zip_bombs(tmp_path, method):
     file = io.BytesIO()

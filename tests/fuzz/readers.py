@@ -33,6 +33,7 @@ from dofnerf.files.splats.spz import write_spz
 from dofnerf.lab.bench.results import read_results
 from dofnerf.scenes.colmap_model import read_model
 from dofnerf.scenes.exif import read_exif
+from dofnerf.studio.keyframes import read_keyframes
 from dofnerf.studio.rgbd import DepthConfig, read_rgbd
 from dofnerf.train import checkpoint
 from dofnerf.train.run import Run
@@ -90,6 +91,13 @@ def _exr(folder: Path) -> list[bytes]:
     return found
 
 
+def _radiance() -> list[bytes]:
+    """Plain, and run-length coded: a run of 10 and 6 values of their own in each channel of a line."""
+    head, dice = b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 6 +X 16\n", np.random.default_rng(5)
+    line = bytes([2, 2, 0, 16]) + bytes([138, 130, 6, 129, 128, 127, 126, 125, 124]) * 4
+    return [head + dice.integers(3, 200, 6 * 16 * 4, np.uint8).tobytes(), head + line * 6]
+
+
 def _photo(path: Path) -> None:
     headers, bad = read_headers([path])
     for reason in bad.values():
@@ -114,6 +122,7 @@ def pictures(folder: Path) -> list[Reader]:
         Reader("depth .exr", "depth.exr", exr, read_map, 6),
         Reader("picture .exr", "a.exr", exr[::2], read_image, 5),
         Reader("exif", "a.jpg", _pictures("JPEG"), read_exif, 3),
+        Reader("picture .hdr", "a.hdr", _radiance(), read_image, 4),
     ]
     small.picture(folder / "picture.png", 0.5)
     depth = io.BytesIO()
@@ -287,6 +296,8 @@ def scene_readers(place: Path) -> list[Reader]:
     listed = {"fx": 10, "fy": 10, "width": 10, "height": 10, "position": [0, 0, 0], "rotation": np.eye(3).tolist()}
     cameras = [(place / "cameras/transforms.json").read_bytes(), json.dumps([listed | {"img_name": "a"}] * 2).encode()]
     found.append(Reader("cameras", "cameras/transforms.json", cameras, scenes.read_cameras, 6))
+    timed = [listed | {"img_name": "a", "time": i, "blades": 6, "exposure": 0.5, "shape": "disc"} for i in range(3)]
+    found.append(Reader("keyframes", "cameras/keyframes.json", [json.dumps(timed).encode()], read_keyframes, 4))
     return [*found, Reader("json", "a.json", cameras[:1], read_json, 3)]
 
 

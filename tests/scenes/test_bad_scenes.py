@@ -199,6 +199,12 @@ def test_paths_that_leave_other_formats(tmp_path: Path) -> None:
     (root / "sparse").rename(tmp_path / "sparse")
     (root / "sparse").symlink_to(tmp_path / "sparse")
     complaint(root, "sparse", "outside")
+    root = small.llff(folder(tmp_path / "i"))
+    (tmp_path / "masks").mkdir()
+    for i in range(6):
+        small.picture(tmp_path / f"masks/photo_{i}.png", 0)
+    (root / "masks").symlink_to(tmp_path / "masks")
+    complaint(root, "masks", "outside the scene folder")
 
 
 def test_bad_tables(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,13 @@ def test_contact_sheet_of_every_format(tmp_path: Path, make) -> None:
     assert 0.02 < np.mean(sheet.min(axis=-1) < 0.95) < 0.95
     text = scenes.describe(scene).splitlines()
     assert text[0] == scene.describe() and all(line.startswith("  ") for line in text[1:])
+
+
+def test_names_are_no_formulas(tmp_path: Path) -> None:
+    scene = scenes.load(small.transforms(tmp_path))
+    odd = replace(scene, name="$\\frac$", frames=tuple(replace(one, name="$x^$.png") for one in scene.frames))
+    scenes.write_contact_sheet(odd, tmp_path / "sheet.png")
+    assert read_image(tmp_path / "sheet.png").shape[1] == 1600
 
 
 def test_text_says_what_there_is(tmp_path: Path) -> None:

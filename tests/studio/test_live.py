@@ -52,6 +52,7 @@ def test_a_visitor_sees_scene_and_lenses_while_it_trains(tmp_path, monkeypatch, 
             port = server[0].port
             assert ask(port, "/scene.bin")[0] == ask(port, "/photos/0.jpg")[0] == 200
             assert ask(port, "/films", "POST")[0] == ask(port, "/picture", "POST")[0] == 400
+            assert ask(port, "/films/film-1.mp4")[0] == 404 and ask(port, "/films/film-1.mp4", "DELETE")[0] == 200
             assert ask(port, "/status", Host="evil.example")[0] == 403
             assert ask(port, "/status", Origin="http://evil.example")[0] == 403
 

@@ -29,7 +29,8 @@ from PIL import Image
 from dofnerf import process
 from dofnerf.capture.photos import Photo
 from dofnerf.files import write_json
-from dofnerf.files.guard import first_line, read_json
+from dofnerf.files.guard import first_line, inside, read_json
+from dofnerf.files.outputs import open_log
 
 CHILD = Path(__file__).parent / "colmap_child.py"
 LOG = "pycolmap.log"
@@ -230,7 +231,11 @@ def _try(job: Job, number: int, attempt: Attempt, report: Report) -> Mapped:
     if not summary.is_file():
         write_json(folder / "task.json", task)
         run_child(folder / "task.json", job.work / LOG, report)
-    return _best(attempt, folder / "models", read_json(summary), staged.scale)
+    found = read_json(summary)
+    try:
+        return _best(attempt, folder / "models", found, staged.scale)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{summary}: not what an attempt leaves ({first_line(error)}); remove {job.work}") from None
 
 
 def _threads() -> int:
@@ -241,7 +246,7 @@ def _threads() -> int:
 
 def _best(attempt: Attempt, folder: Path, summary: dict[str, Any], scale: float) -> Mapped:
     features, matches = (
-        {Path(name).stem: count for name, count in summary[key].items()} for key in ("features", "matches")
+        {Path(name).stem: int(count) for name, count in summary[key].items()} for key in ("features", "matches")
     )
     models = sorted(summary["models"], key=lambda model: (-len(model["registered"]), model["error"]))
     if not models:
@@ -249,17 +254,18 @@ def _best(attempt: Attempt, folder: Path, summary: dict[str, Any], scale: float)
     first = models[0]
     names = tuple(Path(name).stem for name in first["registered"])
     others = sum(len({*model["registered"]} - {*first["registered"]}) >= 3 for model in models[1:])
-    error = first["error"] / scale
+    error = float(first["error"]) / scale
     brackets = tuple(tuple(Path(name).stem for name in members) for members in summary.get("brackets", []))
-    found = folder / first["folder"]
-    return Mapped(attempt.name, found, names, error, first["points"], features, matches, 1 + others, brackets)
+    inside(folder, first["folder"], "models")
+    found, points = folder / first["folder"], int(first["points"])
+    return Mapped(attempt.name, found, names, error, points, features, matches, 1 + others, brackets)
 
 
 def run_child(task: Path, log: Path, report: Report) -> None:
     """Run the child on a task; its messages go to `report`, what it prints to `log`. ValueError if it fails."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # pycolmap has threads of its own, by the task
     start = log.stat().st_size if log.exists() else 0
-    with open(log, "ab") as printed:
+    with open_log(log) as printed:
         child = subprocess.Popen(
             [sys.executable, str(CHILD), str(task)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=printed, text=True, encoding="utf-8",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -17,13 +18,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import tyro
-from PIL import Image, ImageOps
+from PIL import Image
 
 from dofnerf.capture.assembly import ScaleBy, assemble, coloured, scaled_by, split
 from dofnerf.capture.inputs import Listing, extract_frames, list_files
 from dofnerf.capture.mapping import EXHAUSTIVE, FULL, Job, Mapped, Staged, choose_pairs, group_photos, map_photos
 from dofnerf.capture.photos import Photo, fingerprint, prepare, read_headers, working_names
-from dofnerf.files import atomic, contact_sheet, write_image, write_json
+from dofnerf.capture.reasons import explain, write_sheet
+from dofnerf.files import atomic, write_image, write_json
 from dofnerf.files.extras import check_installed
 from dofnerf.files.guard import read_json, read_json_value
 from dofnerf.files.outputs import check_folder, claim, record_of
@@ -47,9 +49,6 @@ _ENLARGE, _SMALL = 3.0, 380_000  # smaller photos are enlarged for the features,
 _SMALLEST = 150_000  # pixels of the small copies
 _BYTES = 9  # on disk, for each pixel of the copies, features and the scene's photos
 _RIM = 4  # pixels beside what is masked in which no features are looked for
-_BLURRED = 0.35  # of the median number of features: too few
-_FEW = 15  # verified matches with the best partner
-_TILE, _COLUMNS, _TILES = 300, 6, 120  # of the sheet: pixels across, columns, photos at most
 
 
 @dataclass(frozen=True)
@@ -158,6 +157,7 @@ def _capture(source: Path, listing: Listing, out: Path, options: CaptureOptions,
         settings["masks"] = fingerprint(masks.values())
         progress.say(f"{len(masks)} of {len(listing.photos)} photos have masks in {next(iter(masks.values())).parent}")
     work = out / WORK
+    _check_plain(work, out / IMAGES, out / MASKS)
     if (work / _FAILED).is_file() and _record(out / RECORD) != record_of(MAKER, settings):
         shutil.rmtree(work, ignore_errors=True)  # those photos gave no scene: the folder is free for others
         (out / RECORD).unlink(missing_ok=True)
@@ -218,6 +218,14 @@ def _capture(source: Path, listing: Listing, out: Path, options: CaptureOptions,
     return load(out)
 
 
+def _check_plain(*folders: Path) -> None:
+    """Refuse links and pipes where an earlier capture worked, which makes none: they would be written through."""
+    for folder in folders:
+        for path in [folder, *folder.rglob("*")] if os.path.lexists(folder) else ():
+            if path.is_symlink() or not (path.is_dir() or path.is_file()):
+                raise ValueError(f"{path}: a link or a pipe, which no capture makes; remove it, or give another --out")
+
+
 def _record(path: Path) -> Any:
     with contextlib.suppress(OSError, ValueError):
         return read_json_value(path)
@@ -233,7 +241,9 @@ def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, progres
     own."""
     scene = load(out)
     result = read_json(out / RESULT)
-    if not {"hold_every", "scale_by", "left_out", "inputs"} <= result.keys():
+    kinds = {"hold_every": int, "scale_by": str | None, "left_out": dict, "inputs": list}
+    sound = kinds.keys() <= result.keys() and all(isinstance(result[key], kind) for key, kind in kinds.items())
+    if not sound or result["hold_every"] < 0 or not all(_is_input(one) for one in result["inputs"]):
         raise ValueError(f"{out / RESULT}: not what a capture leaves; choose another --out")
     hold_every = result["hold_every"] if options.hold_every is None else options.hold_every
     wanted = {"scale_by": options.scale_by or result["scale_by"], "hold_every": hold_every}
@@ -251,6 +261,11 @@ def _finished(out: Path, options: CaptureOptions, scale: ScaleBy | None, progres
     write_transforms(scene, out, resume=True)
     write_json(out / RESULT, result | wanted)
     return load(out)
+
+
+def _is_input(pair: Any) -> bool:
+    """Whether it is a photo's file, and its name in the scene or None."""
+    return isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str | None)
 
 
 def _frames(
@@ -373,68 +388,20 @@ def _stage_mask(photo: Photo, folder: Path, scale: float) -> None:
         write_image(target, np.uint8(255) * eroded(mask, _RIM))
 
 
-def explain(photos: Sequence[Photo], mapped: Mapped) -> dict[str, str]:
-    """A reason for each prepared photo (by file name) that has no pose."""
-    features = np.median([mapped.features.get(photo.name, 0) for photo in photos])
-    sharp = np.median([photo.sharpness for photo in photos])
-    reasons = {}
-    for photo in photos:
-        if photo.name in mapped.registered:
-            continue
-        own, best = mapped.features.get(photo.name, 0), mapped.matches.get(photo.name, 0)
-        if own < _BLURRED * features and photo.sharpness < 0.8 * sharp:
-            reason = f"too blurred or too plain: {own} features, the others have about {features:.0f}"
-        elif best < _FEW:
-            reason = f"too few matches: at most {best} with any other photo; it may show something else"
-        else:
-            reason = f"its matches (at most {best} with one photo) do not fit the others' poses"
-        reasons[photo.source.name] = reason
-    return reasons
-
-
 def _judge(source: Path, out: Path, photos: list[Photo], mapped: Mapped, left_out: Mapping[str, str]) -> None:
     """Draw the sheet; give up if too few photos fit together."""
     count = len(mapped.registered)
     heading = f"{count} of {len(photos)} photos have a pose"
     heading += f", {mapped.error:.2f} px off on average" if count else ""
-    _write_sheet(out / SHEET, photos, left_out, heading)
+    write_sheet(out / SHEET, photos, left_out, heading)
     if count < FEWEST or count < 0.3 * len(photos):
         best = max(mapped.matches.values(), default=0)
         (out / WORK / _FAILED).touch()
         together = f"only {count} of {len(photos)} photos fit together" if count else "no photos fit together"
         raise ValueError(
             f"{source}: {together} (at most {best} matches between two); take photos of one still scene, overlapping "
-            f"by "
-            f"half, from different places; {out / SHEET} shows them"
+            f"by half, from different places; {out / SHEET} shows them"
         )
-
-
-def _write_sheet(path: Path, photos: Sequence[Photo], left_out: Mapping[str, str], heading: str) -> None:
-    """All prepared photos (the first 120), those without a pose first and dimmed, with the reason below."""
-    order = sorted(photos, key=lambda photo: (photo.source.name not in left_out, photo.name))[:_TILES]
-    tiles = []
-    for photo in order:
-        name, reason = photo.source.name, left_out.get(photo.source.name)
-        with Image.open(photo.file) as picture:
-            small = ImageOps.pad(picture.convert("RGB"), (_TILE, _TILE * 3 // 4), color=(24, 24, 26))
-        image = np.asarray(small, dtype=np.float32) / 255
-        if reason is not None:
-            image = image * 0.45
-            image[:4] = image[-4:] = (0.85, 0.3, 0.1)
-        tiles.append((_caption(name, reason), image))
-    write_image(path, contact_sheet(tiles, min(_COLUMNS, len(tiles)), heading=heading))
-
-
-def _caption(name: str, reason: str | None) -> str:
-    if reason is None:
-        return name[-36:]
-    lines, line = [name[-36:]], ""
-    for word in f"left out: {reason}".split():
-        if len(line) + len(word) > 38:
-            lines.append(line)
-            line = ""
-        line = f"{line} {word}".strip()
-    return "\n".join([*lines, line][:4])
 
 
 def _write(scene: Scene, out: Path, progress: Progress, model: str) -> None:

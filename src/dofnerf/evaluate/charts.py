@@ -70,7 +70,7 @@ def lens_plot(lenses: PhotoLenses, heading: str, start: bool = True) -> np.ndarr
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.6), dpi=110, facecolor="white", layout="constrained")
-    figure.suptitle(heading, fontsize=12, color=INK)
+    figure.suptitle(heading, fontsize=12, color=INK, parse_math=False)
     for axes, draw in zip(figure.subplots(1, 2), (_draw_aperture, _draw_focus), strict=True):
         draw(axes, lenses, start)
         axes.legend(loc="upper right", ncols=3, framealpha=1)
@@ -83,7 +83,7 @@ def measured_plot(lenses: Sequence[MeasuredLens], heading: str) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.6), dpi=110, facecolor="white", layout="constrained")
-    figure.suptitle(heading, fontsize=12, color=INK)
+    figure.suptitle(heading, fontsize=12, color=INK, parse_math=False)
     left, right = figure.subplots(1, 2)
     real = any(one.f_number is not None for one in lenses)
     style = {"fmt": "o", "color": FOUND, "markersize": 4.5, "elinewidth": 1.2, "capsize": 2.5, "label": "measured"}

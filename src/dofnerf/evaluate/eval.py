@@ -68,7 +68,7 @@ def run(config: EvalConfig) -> Scores:
     found = score(trained, scene, perceptual, config.reference)
     write_json(out / JSON, plain(trained, scene, found, config.reference))
     write_csv(out / CSV, found)
-    console = Console()
+    console = Console(markup=False, emoji=False)  # names of photos are words
     console.width = max(console.width, 150) if not console.is_terminal else console.width
     console.print(terminal_table(found))
     for line in [*lens_lines(found), *(f"note     {words}" for words in found.notes)]:
@@ -126,10 +126,8 @@ def lens_lines(scores: Scores) -> list[str]:
     if isinstance(lens, LensScores):
         lines = [
             f"lens     aperture off by {100 * lens.aperture:.1f} % (median {100 * lens.aperture_median:.1f} %), focus "
-            f"by "
-            f"{100 * lens.focus:.1f} % of the range (median {100 * lens.focus_median:.1f} %, "
-            f"{lens.focus_blur_median:.2f} px "
-            f"of blur); {lens.photos} photos"
+            f"by {100 * lens.focus:.1f} % of the range (median {100 * lens.focus_median:.1f} %, "
+            f"{lens.focus_blur_median:.2f} px of blur); {lens.photos} photos"
         ]
     if not isinstance(blur, str):
         lines.append(f"blur     the lens blurs points by up to {blur[1]:.2f} px; in the median photo, {blur[0]:.2f} px")

@@ -174,7 +174,7 @@ def _scanlines(data: np.ndarray, width: int, height: int) -> np.ndarray:
         if len(data) < 4 * width * height:
             raise ValueError("the file breaks off")
         return data[: 4 * width * height].reshape(height, width, 4)
-    if len(data) < 8 * height:  # no line is shorter
+    if len(data) < height * (4 + 8 * -(-width // 127)):  # no line is shorter
         raise ValueError("the file breaks off")
     lines = np.empty((height, 4, width), np.uint8)
     at = 0

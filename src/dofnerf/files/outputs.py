@@ -9,9 +9,9 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from dofnerf.files.guard import open_regular, read_json_value
+from dofnerf.files.guard import check_regular, open_regular, read_json_value
 from dofnerf.process import is_empty
 
 _MARK = ".dofnerf-"  # in the names of temporary files
@@ -87,10 +87,26 @@ def _is_about(error: OSError, path: Path, temporary: Path | None) -> bool:
 def append(path: Path, text: str) -> None:
     """Add to the end of a file, such as a log."""
     try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(text)
+        with open_log(path) as file:
+            file.write(text.encode())
     except OSError as error:  # writing, unlike opening, does not name the file
         raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Open a regular file to add to its end. A link is refused: the folder may be somebody else's, and the link lead
+    to a file of ours."""
+    check_no_link(path)
+    if path.exists():
+        check_regular(path)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0), 0o666), "ab")
+
+
+def check_no_link(path: Path) -> None:
+    """Refuse a link where we are about to write by ourselves, in a folder that may be somebody else's."""
+    if path.is_symlink():
+        raise ValueError(f"{path}: is a link, and what is written here stays in its folder; remove it")
 
 
 def _umask() -> int:

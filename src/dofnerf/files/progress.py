@@ -46,10 +46,11 @@ class Progress:
         self.quiet, self.keep = quiet, keep
         self.live = self.console.is_terminal and not quiet
         # In a narrow terminal the message is cut first, then the bar; never the percentage or the time left.
-        message = TextColumn("{task.fields[message]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
+        wide = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+        message = TextColumn("{task.fields[message]}", markup=False, table_column=wide)  # a name is no markup
         fixed = {"no_wrap": True, "overflow": "ignore"}
         name, count, share = (
-            TextColumn(text, table_column=Column(**fixed, min_width=least))  # type: ignore[arg-type]
+            TextColumn(text, markup=False, table_column=Column(**fixed, min_width=least))  # type: ignore[arg-type]
             for text, least in (
                 ("{task.description:<9.24}", 9),
                 ("{task.fields[count]}", 1),

@@ -81,7 +81,7 @@ def alpha_mask(photo: Path, size: tuple[int, int]) -> Source | None:
 
 def find_mask(root: Path, name: str, photo: Path, size: tuple[int, int]) -> Source | None:
     """The mask of the photo called `name` (a path below the folder of photos): in masks beside them, else its alpha."""
-    path = mask_file(root / FOLDER, name) if (root / FOLDER).is_dir() else None
+    path = mask_file(inside(root, FOLDER, str(root)), name) if (root / FOLDER).is_dir() else None
     return alpha_mask(photo, size) if path is None else given_mask(path, size, f"{root}: {name}")
 
 

@@ -82,7 +82,7 @@ def contact_sheet(scene: Scene) -> np.ndarray:
     tall = TITLE + PLOT + 2 * LABEL + rows * step
     figure = Figure(figsize=(WIDE, tall), facecolor="white")
     canvas = FigureCanvasAgg(figure)
-    figure.text(GAP / WIDE, 1 - 0.25 / tall, scene.describe(), fontsize=11, color=INK, va="center")
+    figure.text(GAP / WIDE, 1 - 0.25 / tall, scene.describe(), fontsize=11, color=INK, va="center", parse_math=False)
 
     def axes(left: float, top: float, wide: float, high: float) -> Any:
         return figure.add_axes((left / WIDE, 1 - (top + high) / tall, wide / WIDE, high / tall))
@@ -138,7 +138,7 @@ def _within(image: np.ndarray, limit: int) -> tuple[int, int]:
 
 def _show(axes: Any, image: np.ndarray, label: str, colour: str) -> None:
     axes.imshow(np.clip(image, 0, 1), interpolation="antialiased")
-    axes.set_title(label, fontsize=7.5, color=colour, pad=2, loc="left")
+    axes.set_title(label, fontsize=7.5, color=colour, pad=2, loc="left", parse_math=False)
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():

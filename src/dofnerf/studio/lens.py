@@ -60,7 +60,7 @@ def run(config: LensConfig) -> list[MeasuredLens]:
         raise ValueError(f"{config.path}: this run was trained without a lens model, so it has found no lens")
     scale = None if config.unit is None else Scale(config.unit, "--unit")
     rows = measured(trained, scale, config.sensor_width)
-    console = Console()
+    console = Console(markup=False, emoji=False)  # names of photos are words
     console.width = max(console.width, 150) if not console.is_terminal else console.width
     console.print(terminal_table(rows))
     for line in summary(trained, rows, scale or trained.optics.scale, config.sensor_width):

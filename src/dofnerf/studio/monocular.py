@@ -27,7 +27,7 @@ class MonocularNetwork:
         library = _transformers() if library is None else library
         try:
             self.processor = library.AutoImageProcessor.from_pretrained(name)
-            self.model = library.AutoModelForDepthEstimation.from_pretrained(name).eval()
+            self.model = library.AutoModelForDepthEstimation.from_pretrained(name, use_safetensors=True).eval()
         except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
             words = f"--model {name}: cannot be loaded ({first})"

@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 
 from dofnerf.files import atomic
-from dofnerf.files.guard import LARGEST_NUMBER, LARGEST_SIDE, parse_json
+from dofnerf.files.guard import LARGEST_NUMBER, LARGEST_SIDE, SMALLEST_NUMBER, parse_json
 from dofnerf.models import method
 from dofnerf.models.data import Setting
 from dofnerf.train.config import TrainConfig, preset
@@ -181,6 +181,9 @@ def _check_setting(setting: Setting) -> None:
         raise ValueError(f"the scene's disparities are {far:g} and {near:g}, expected 0 < far < near")
     if not all(0 < focal < LARGEST_NUMBER for focal in setting.focal):
         raise ValueError("a focal length is not above 0, or absurd")
+    lengths = [setting.metres, *(known for known in (*setting.focal_mm, *setting.f_numbers) if known != 0)]
+    if not all(length is None or SMALLEST_NUMBER < length < LARGEST_NUMBER for length in lengths):
+        raise ValueError("a scale, focal length in millimetres or f-number is not above 0, or absurd")
     if not all(0 <= group < len(setting.photos) for group in setting.groups):
         raise ValueError("a photo's group is not among the photos")
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from dofnerf.files import write_image, write_json
 from dofnerf.files.extras import how_to_install
-from dofnerf.files.outputs import append, write_text
+from dofnerf.files.guard import read_bytes
+from dofnerf.files.outputs import append, check_no_link, write_text
 from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import Outcome
 from dofnerf.models.data import TrainingData, shrunk
@@ -82,6 +83,8 @@ class Recorder(NullRecorder):
         self._error, self._rays, self._since = 0.0, 0, time.monotonic()
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
+            for name in (PREVIEWS, CURVES, LOG):
+                check_no_link(folder / name)
 
     def describe(self, learner: Learner, scene: Scene) -> None:
         """Write what is known before the first step."""
@@ -115,7 +118,7 @@ class Recorder(NullRecorder):
         self.kept_step = learner.progress.step
 
     def last(self) -> bytes:
-        return self._packed if self.folder is None else (self.folder / checkpoint.FILE).read_bytes()
+        return self._packed if self.folder is None else read_bytes(self.folder / checkpoint.FILE)
 
     def watch(self, learner: Learner, outcome: Outcome) -> None:
         step, own, now = learner.progress.step, learner.config.method, time.monotonic()
@@ -167,8 +170,7 @@ class Recorder(NullRecorder):
             return
         number = len(self.data.names) // 2
         camera, run = self.data.cameras[number], Run(learner)
-        width = min(camera.width, _WIDEST)
-        camera = camera.resized(width, max(1, round(camera.height * width / camera.width)))
+        camera = camera.resized(min(camera.width, _WIDEST))
         photo = shrunk(self.data.photos[number], camera.width, camera.height)
         sharp = learner.model.view(camera)
         shot = run.as_shot(number, camera).image

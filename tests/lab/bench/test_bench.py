@@ -16,6 +16,7 @@ from dofnerf.cli import main
 from dofnerf.evaluate.charts import lens_charts, lens_plot
 from dofnerf.evaluate.lpips import LpipsConfig
 from dofnerf.evaluate.scores import held_out_psnr
+from dofnerf.files import write_image, write_json
 from dofnerf.lab.bench import engines, experiment, paper
 from dofnerf.lab.bench.cell import Outcomes, SceneChoice, scene_files
 from dofnerf.lab.bench.experiment import Choice
@@ -317,6 +318,18 @@ def test_a_page_of_an_experiment_that_is_not_at_its_end(tmp_path, capsys):
     (tmp_path / "results.json").write_text('{"experiment": 3}')
     assert main(["report", str(tmp_path)]) == 2
     assert "results.json" in capsys.readouterr().err
+
+
+def test_a_page_shows_no_picture_from_elsewhere(tmp_path, capsys):
+    write_image(tmp_path / "secret.png", np.zeros((8, 8, 3)))
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench/figure.png").symlink_to(tmp_path / "secret.png")
+    for name in ("figure.png", "../secret.png"):
+        figure = {"file": name, "caption": "a"}
+        found = {"experiment": "a", "about": "b", "command": "c", "tables": [], "figures": [figure]}
+        write_json(tmp_path / "bench/results.json", found)
+        assert main(["report", str(tmp_path / "bench")]) == 2
+        assert "leads outside" in capsys.readouterr().err
 
 
 def test_lenses_that_start_apart_are_drawn_without_a_start():

@@ -145,7 +145,7 @@ def library(**config: str) -> SimpleNamespace:
     return SimpleNamespace(
         AutoImageProcessor=SimpleNamespace(from_pretrained=lambda name: TinyProcessor()),
         AutoModelForDepthEstimation=SimpleNamespace(
-            from_pretrained=lambda name: TinyNetwork(SimpleNamespace(**config))
+            from_pretrained=lambda name, use_safetensors: TinyNetwork(SimpleNamespace(**config))
         ),
     )
 

@@ -30,7 +30,7 @@ MOST_GAINS, MOST_UNCERTAIN = 3, 3  # training photos that lead the page; views i
 _LEFT_OUT = "left out: "  # how a capture's notes on photos begin
 MOST_VIEWS = 8  # whose pictures are on the page
 _AGAINST: dict[Reference, str] = {"sharp": "their all-in-focus photos", "photo": "their photos as they are"}
-_STEP = re.compile(r"^step (\d{1,9})  (.+?)  [\d.]+ s  PSNR (\d{1,9}(?:\.\d+)?)")
+_STEP = re.compile(r"^step (\d{1,9})  ([\w .,-]{1,60}?)  [\d.]+ s  PSNR (\d{1,9}(?:\.\d+)?)")
 
 
 class Shown(NamedTuple):

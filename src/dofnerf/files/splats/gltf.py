@@ -36,7 +36,8 @@ SPACES = {"srgb_rec709_display": "display", "lin_rec709_display": "linear"}
 UP = (0.0, 1.0, 0.0)
 TYPES = {5120: "i1", 5121: "u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
 LENGTHS = {"SCALAR": 1, "VEC3": 3, "VEC4": 4}
-MOST_NODES = 10_000  # and primitives
+MOST_NODES = 10_000  # and primitives of any kind, each as often as nodes place it
+MOST_PARTS = 1000  # primitives of splats
 DEEPEST = 100
 GROWS = 8  # times the size of its files that the numbers of splats may take, beyond FEW bytes; bytes become floats: 4
 FLOATS, BYTES, POINTS, VERTICES = 5126, 5121, 0, 34962
@@ -129,21 +130,23 @@ class _Asset:
         else:
             words = data
         self.json = _object(parse_json(words, str(path)), "the asset")
-        self.buffers: dict[int | str, bytes] = {}  # by number, or by name for those in files of their own
+        self.buffers: dict[int | Path, bytes] = {}  # by number, or by file for those in files of their own
         self.unpacked = 0
 
     def splats(self) -> tuple[Splats, Drawing]:
         found: list[Splats] = []
         spaces: set[str] = set()
+        visited = 0
         for mesh, transform in self._placed():
             for primitive in _list(_object(mesh, "a mesh").get("primitives"), "primitives"):
+                visited += 1
+                if visited > MOST_NODES or len(found) > MOST_PARTS:
+                    raise ValueError("its nodes repeat meshes too often")
                 extension = _object(_object(primitive, "a primitive").get("extensions", {}), "extensions")
                 if EXTENSION not in extension:
                     continue
                 spaces.add(str(_object(extension[EXTENSION], EXTENSION).get("colorSpace", "srgb_rec709_display")))
                 found.append(_moved(self._primitive(primitive), transform))
-                if len(found) > MOST_NODES:
-                    raise ValueError("its nodes repeat splats too often")
         if not found:
             raise ValueError(f"no mesh has splats (the extension {EXTENSION})")
         if len(spaces) > 1 or not spaces <= SPACES.keys():
@@ -248,12 +251,12 @@ class _Asset:
         if uri is None:
             return self.binary
         embedded = isinstance(uri, str) and uri.startswith("data:")
-        key = which if embedded or not isinstance(uri, str) else uri
+        key = which if embedded else inside(self.path.parent, uri, str(self.path))  # one file may have many names
         if key not in self.buffers:
-            if embedded:
+            if isinstance(key, int):
                 self.buffers[key] = base64.b64decode(uri.partition(",")[2])
             else:
-                self.buffers[key] = read_bytes(inside(self.path.parent, uri, str(self.path)))
+                self.buffers[key] = read_bytes(key)
                 self.size += len(self.buffers[key])
         return self.buffers[key]
 

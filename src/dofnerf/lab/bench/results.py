@@ -12,7 +12,7 @@ import numpy as np
 import dofnerf
 from dofnerf.evaluate.report import page
 from dofnerf.files import atomic, read_image, write_image, write_json
-from dofnerf.files.guard import read_json_value
+from dofnerf.files.guard import inside, read_json_value
 from dofnerf.lab.bench.cell import CELLS
 from dofnerf.train.plain import from_plain
 
@@ -132,10 +132,14 @@ def report_experiment(folder: Path, out: Path | None = None) -> Path:
     out = out or folder / page.FILE
     page.check_page(out)
     found = read_results(folder)
+
+    def picture(name: str) -> np.ndarray:
+        return read_image(inside(folder, name, str(folder / JSON)))
+
     body = [page.paragraph(found.about), page.paragraph(found.command)]
     if found.slider is not None:
         pair = found.slider
-        before, after = (read_image(_inside(folder, name)) for name in (pair.before, pair.after))
+        before, after = (picture(name) for name in (pair.before, pair.after))
         body.append(page.heading("Before and after", "A view that no training has seen."))
         body.append(page.slider((pair.before_words, before), (pair.after_words, after)))
     for table in found.tables:
@@ -143,15 +147,8 @@ def report_experiment(folder: Path, out: Path | None = None) -> Path:
         body += [page.heading(table.title), page.table(table.head, rows), *map(page.paragraph, table.notes)]
     if found.figures:
         body.append(page.heading("Figures"))
-        body += [page.sheet(read_image(_inside(folder, one.file)), one.caption) for one in found.figures]
+        body += [page.sheet(picture(one.file), one.caption) for one in found.figures]
     if found.failed:
         body += [page.heading("Not done"), *map(page.paragraph, found.failed)]
     page.write_page(out, f"Experiment: {found.experiment}", body, f"dofnerf {dofnerf.__version__}; {found.command}")
     return out
-
-
-def _inside(folder: Path, name: str) -> Path:
-    """A picture of the folder; names that lead out of it are refused."""
-    if Path(name).name != name:
-        raise ValueError(f"{folder}: results.json names a picture outside of its folder ({name!r:.60})")
-    return folder / name

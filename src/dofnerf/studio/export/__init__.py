@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 import tyro
 
 from dofnerf.files.guard import read_json
-from dofnerf.files.outputs import check_file, check_folder
+from dofnerf.files.outputs import check_file, check_folder, check_no_link
 from dofnerf.files.progress import Progress
 from dofnerf.scenes import Viewpoint
 from dofnerf.studio.flags import Device, LensFlags, SplatFileFlags, ViewpointFlags, check_within, default
@@ -170,6 +170,8 @@ class Job:
 
         self.config, self.source, self.tick = config, source, tick
         self.out = config.out or source.folder / "export"
+        if config.out is None:
+            check_no_link(self.out)
         self.views: list[Viewpoint] = []
         flags = config.viewpoint
         if any(kind.per_view for kind in config.kinds):

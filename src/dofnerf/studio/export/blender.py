@@ -18,6 +18,7 @@ import numpy as np
 
 from dofnerf.camera import Camera
 from dofnerf.files import write_image
+from dofnerf.files.guard import read_bytes
 from dofnerf.files.outputs import write_text
 from dofnerf.files.ply import write_ply
 from dofnerf.files.splats.turning import matrix, turn_between
@@ -52,7 +53,7 @@ class BlenderFolder(Kind):
                 f"{job.source.path}: the run has no cameras.json (it was trained by an older version); train it again"
             )
         script = self.target(job, view)
-        if script.exists() and "Made by dofnerf export" not in script.read_text(encoding="utf-8", errors="replace"):
+        if script.exists() and b"Made by dofnerf export" not in read_bytes(script):
             raise ValueError(f"{script}: is there, and was not made by dofnerf export; give another --out")
 
     def write(self, job: Job, view: Viewpoint | None) -> str:

@@ -8,11 +8,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from dofnerf.files import write_video
+from dofnerf.files.guard import inside, open_regular
 from dofnerf.models import Blur
 from dofnerf.studio.film import photograph_moment
 from dofnerf.studio.keyframes import Moment, between, write_keyframes
@@ -77,6 +78,13 @@ class Films:
         for job in self.jobs:
             if job.path.name == name and job.state == "working":
                 job.cancelled = True
+
+    def open(self, name: str) -> BinaryIO | None:
+        """A film that is there, to be read; None for a link that leads out of the folder, or what is no file."""
+        try:
+            return open_regular(inside(self.folder, name, "film"))
+        except (OSError, ValueError):
+            return None
 
     def facts(self) -> list[dict[str, Any]]:
         """All films: those being made and those of before."""

@@ -15,7 +15,9 @@ import contextlib
 import io
 import ipaddress
 import json
+import os
 import re
+import shutil
 import socket
 import sys
 import threading
@@ -23,8 +25,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -299,8 +300,9 @@ class Handler(BaseHTTPRequestHandler):
         elif (found := re.fullmatch(r"/photos/([0-9]{1,6})\.jpg", path)) and int(found[1]) < len(viewer.names):
             data = viewer.photos.get(viewer.names[int(found[1])])
             self._send(404 if data is None else 200, "image/jpeg", data or b"")
-        elif (film := self._film(path)) is not None and film.is_file():
-            self._send(200, "video/mp4", film.read_bytes())
+        elif (film := self._film(path)) is not None and (file := film[0].open(film[1])) is not None:
+            with file:
+                self._send(200, "video/mp4", file)
         else:
             self._send(404, "text/plain", b"There is nothing here.\n")
 
@@ -329,28 +331,33 @@ class Handler(BaseHTTPRequestHandler):
     def _delete(self, path: str) -> None:
         film = self._film(path)
         if film is not None:
-            self.server.viewer.films.cancel(film.name)
+            film[0].cancel(film[1])
         self._send_json({})
 
-    def _film(self, path: str) -> Path | None:
-        name = path.removeprefix("/films/")
-        return self.server.viewer.films.folder / name if FILM.fullmatch(name) else None
+    def _film(self, path: str) -> tuple[Films, str] | None:
+        name, films = path.removeprefix("/films/"), getattr(self.server.viewer, "films", None)  # none while it trains
+        return (films, name) if films is not None and FILM.fullmatch(name) else None
 
     def _send_json(self, data: Any) -> None:
         self._send(200, "application/json", json.dumps(data, allow_nan=False).encode())
 
-    def _send(self, code: int, kind: str, data: bytes, extra: Mapping[str, str] | None = None) -> None:
+    def _send(self, code: int, kind: str, data: bytes | BinaryIO, extra: Mapping[str, str] | None = None) -> None:
         self.send_response(code)
+        length = len(data) if isinstance(data, bytes) else os.fstat(data.fileno()).st_size
         fixed = {
-            "Content-Type": kind, "Content-Length": str(len(data)), "Cache-Control": "no-store",
+            "Content-Type": kind, "Content-Length": str(length), "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin",
             "Content-Security-Policy": "frame-ancestors 'self'", "Referrer-Policy": "no-referrer", **(extra or {}),
         }  # fmt: skip
         for key, value in fixed.items():
             self.send_header(key, value)
         self.end_headers()
-        if self.command != "HEAD":
+        if self.command == "HEAD":
+            return
+        if isinstance(data, bytes):
             self.wfile.write(data)
+        else:
+            shutil.copyfileobj(data, self.wfile)  # a film need not fit into memory for each visitor
 
     def log_request(self, code: Any = "-", size: Any = "-") -> None:
         """Nothing: whoever looks at pictures is not written down."""

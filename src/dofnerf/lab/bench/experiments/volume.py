@@ -33,11 +33,9 @@ def _conclude(choice: Choice, done: Outcomes, draft: Draft) -> None:
     measured = "samples below 0.05", "light of the others", "largest weight", "largest three", "near the mean"
     note = (
         "Largest weight: that of the median ray. Largest three: the share of a ray's light from its heaviest sample "
-        "and the 2 "
-        "beside it. Near the mean: the share whose disparity is within 5 % of the scene's range from the ray's mean, "
-        "where the "
-        "blur puts all. Both are means over the rays. Samples of hash crowd where something is, so many share the "
-        "light there."
+        "and the 2 beside it. Near the mean: the share whose disparity is within 5 % of the scene's range from the "
+        "ray's mean, where the blur puts all. Both are means over the rays. Samples of hash crowd where something is, "
+        "so many share the light there."
     )
     draft.add("K_volume of the samples on 1024 rays (Fig. 3)", ("scene", "field", "seed", *measured), rows, note)
     draw_crops(choice, done, draft)
@@ -48,7 +46,7 @@ def volume_plot(found: Findings, where: str) -> np.ndarray:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.6), dpi=110, facecolor="white", layout="constrained")
-    figure.suptitle(f"Volume weights: {where}", fontsize=12, color=INK)
+    figure.suptitle(f"Volume weights: {where}", fontsize=12, color=INK, parse_math=False)
     along, bins = figure.subplots(1, 2)
     for k, ray in enumerate(found["rays"]):
         along.plot(ray["depth"], ray["weight"], marker=".", linewidth=1, label=f"ray {k + 1}")
