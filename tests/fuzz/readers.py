@@ -296,7 +296,7 @@ def scene_readers(place: Path) -> list[Reader]:
     listed = {"fx": 10, "fy": 10, "width": 10, "height": 10, "position": [0, 0, 0], "rotation": np.eye(3).tolist()}
     cameras = [(place / "cameras/transforms.json").read_bytes(), json.dumps([listed | {"img_name": "a"}] * 2).encode()]
     found.append(Reader("cameras", "cameras/transforms.json", cameras, scenes.read_cameras, 6))
-    timed = [listed | {"img_name": "a", "time": i, "blades": 6, "exposure": 0.5, "shape": "disc"} for i in range(3)]
+    timed = [listed | {"img_name": "a", "time": i, "blades": 6, "exposure": 0.5} for i in range(3)]
     found.append(Reader("keyframes", "cameras/keyframes.json", [json.dumps(timed).encode()], read_keyframes, 4))
     return [*found, Reader("json", "a.json", cameras[:1], read_json, 3)]
 
