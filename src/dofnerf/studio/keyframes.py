@@ -80,14 +80,15 @@ def _moment(view: Viewpoint, entry: dict[str, Any], where: str, i: int) -> Momen
     if blades != int(blades):
         raise ValueError(f"{where}: blades must be a whole number, found {blades:g}")
     shape, exposure = entry.get("shape"), given("exposure", 0.0)
+    rotation = given("rotation", 0.0) if "transform_matrix" in entry else 0.0  # else it is the pose's
     if shape is not None and not isinstance(shape, str):
         raise ValueError(f"{where}: shape must be a name, found {shown(shape)}")
     try:
-        ShapeFlags(shape, int(blades), given("rotation", 0.0)).check()
+        ShapeFlags(shape, int(blades), rotation).check()
         check_within("exposure", exposure, -MOST_STOPS, MOST_STOPS, " stops")
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
-    return Moment(view, int(blades), given("rotation", 0.0), exposure, given("time", float(i)), shape)
+    return Moment(view, int(blades), rotation, exposure, given("time", float(i)), shape)
 
 
 def between(moments: Sequence[Moment], times: Sequence[float], width: int | None = None) -> list[Moment]:
