@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
@@ -62,12 +62,14 @@ class RunConfig:
       dofnerf run photos --width 780 --size 1560
     """
 
+    EVERYDAY: ClassVar = ("out", "preset", "minutes", "width", "steps", "force", "live", "view", "masks", "scale_by")
+
     photos: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PHOTOS")]
     """A folder of photos of one still scene, a video, or a scene that has poses already (as for dofnerf train)."""
     out: Annotated[Path | None, default("NAME-run in the current folder")] = None
     """The folder for everything: scene/, run/, and what comes after."""
     preset: Literal["fast", "best"] = "fast"
-    """fast: minutes; best: quality first, for the patient."""
+    """fast (minutes), or best (quality first, for the patient)."""
     minutes: Annotated[float | None, default("15 for fast, 60 for best")] = None
     """Train on photos as wide as this time allows on this machine, whose speed is measured at the start."""
     width: Annotated[int | None, default("what --minutes allows")] = None
