@@ -205,6 +205,11 @@ def test_paths_that_leave_other_formats(tmp_path: Path) -> None:
         small.picture(tmp_path / f"masks/photo_{i}.png", 0)
     (root / "masks").symlink_to(tmp_path / "masks")
     complaint(root, "masks", "outside the scene folder")
+    for name in ("images_2", "images_2/photo_1.png"):
+        root = small.llff(folder(tmp_path / name.replace("/", "-")))
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).symlink_to(tmp_path / ("pictures" if name == "images_2" else "secret.png"))
+        complaint(root, "images_2", "outside the scene folder", downscale=2, save_resized=True)
 
 
 def test_bad_tables(tmp_path: Path) -> None:

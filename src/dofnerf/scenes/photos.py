@@ -51,7 +51,7 @@ def list_photos(root: Path, folder: Path, count: int, poses: Path) -> list[Path]
 def saved_smaller(root: Path, photos: list[Path], full_width: int, downscale: int) -> list[Path]:
     """Write missing downscaled photos to images_N beside the originals, and return those."""
     folder = root / f"images_{downscale}"
-    targets = [folder / f"{photo.stem}.png" for photo in photos]
+    targets = [inside(root, f"{folder.name}/{photo.stem}.png", str(folder)) for photo in photos]
     if len(set(targets)) < len(targets):
         raise ValueError(f"{root}: two photos share one name, so smaller copies cannot be kept; omit save_resized")
     for photo, target in zip(photos, targets, strict=True):
