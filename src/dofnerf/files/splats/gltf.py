@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from dofnerf.files.guard import inside, number, parse_json, read_bytes, shown
 from dofnerf.files.outputs import atomic
@@ -29,7 +30,7 @@ from dofnerf.files.splats import (
     to_logits,
     to_opacities,
 )
-from dofnerf.files.splats.turning import turned
+from dofnerf.files.splats.turning import matrix, turned
 
 EXTENSION = "KHR_gaussian_splatting"
 SPACES = {"srgb_rec709_display": "display", "lin_rec709_display": "linear"}
@@ -279,8 +280,6 @@ def _transform(node: dict[str, Any]) -> np.ndarray:
     length = float(np.sqrt(w * w + x * x + y * y + z * z))
     if not length > 1e-6:
         raise ValueError("a node's rotation is zero")
-    from dofnerf.files.splats.turning import matrix
-
     whole = np.eye(4)
     whole[:3, :3] = matrix(np.array([w, x, y, z]) / length) * numbers("scale", [1.0, 1.0, 1.0])
     whole[:3, 3] = numbers("translation", [0.0, 0.0, 0.0])
@@ -295,8 +294,6 @@ def _moved(splats: Splats, transform: np.ndarray) -> Splats:
     scale = float(np.cbrt(np.linalg.det(linear)))
     if not 1e-9 < scale < 1e9 or np.abs(linear @ linear.T / scale**2 - np.eye(3)).max() > 1e-3:
         raise ValueError("a node skews, mirrors or flattens its splats")
-    from scipy.spatial.transform import Rotation
-
     x, y, z, w = Rotation.from_matrix(linear / scale).as_quat()
     still = turned(splats, (w, x, y, z))
     means = (still.means * scale + transform[:3, 3]).astype(np.float32)

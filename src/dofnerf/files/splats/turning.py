@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from dofnerf.files.ply import Splats
 from dofnerf.files.splats import C0
@@ -34,13 +35,7 @@ def basis(directions: np.ndarray, count: int) -> np.ndarray:
 def matrix(quaternion: np.ndarray | tuple[float, ...]) -> np.ndarray:
     """The rotation (3, 3) of a unit quaternion (w, x, y, z)."""
     w, x, y, z = quaternion
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+    return Rotation.from_quat([x, y, z, w]).as_matrix()
 
 
 def turn_between(old: np.ndarray, new: np.ndarray) -> np.ndarray:
