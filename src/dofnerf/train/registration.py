@@ -36,6 +36,7 @@ _HELD_BACK, _BLOCK = 0.25, 8  # share of a photo's pixels, and the side in pixel
 _SOFT = 2.0  # times the usual error: where a pixel counts half
 _ALIKE = 27  # values whose errors are about the same: three channels of nine neighbours
 _STEP = 0.02  # of the logarithm of a gain: for its slope
+_HOPELESS = 0.01  # of the error on held-back pixels: a first round that takes away less is the last
 
 
 class Target(NamedTuple):
@@ -69,17 +70,19 @@ class Registered(NamedTuple):
 def register(
     target: Target, show: Callable[[Camera], View], camera: Camera, prior: Prior, rounds: int = 3
 ) -> Registered:
-    """Find camera and gains of a photo, beginning with `camera`; `show` is what the scene shows to a camera."""
+    """Find camera and gains of a photo, beginning with `camera`; `show` is what the scene shows to a camera. Where the
+    first of the `rounds` brings nothing, there are no more."""
     held, log_gain, errors = held_back(target.photo.shape[:2]).to(target.photo.device), np.zeros(3), list[float]()
     for turn in range(rounds + 1):
         view = show(camera)
         image = developed(view.image, log_gain, target.light)
         off = residual(image, target.photo, mask=target.mask)
         errors.append(float(off[held].abs().mean()))
-        if turn < rounds:
-            found = _step(image, view.disparity, off, held, camera, (target.light, prior))
-            camera = zoomed(moved(camera, found[:3], found[3:6]), math.exp(found[6]))
-            log_gain = log_gain + found[7:]
+        if turn == rounds or (turn == 1 and errors[1] > (1 - _HOPELESS) * errors[0]):
+            break
+        found = _step(image, view.disparity, off, held, camera, (target.light, prior))
+        camera = zoomed(moved(camera, found[:3], found[3:6]), math.exp(found[6]))
+        log_gain = log_gain + found[7:]
     return Registered(camera, log_gain, errors[0], errors[-1])
 
 
