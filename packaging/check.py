@@ -1,7 +1,9 @@
 """Build the wheel and the sdist, and see whether they can be published: metadata, size, and that an empty environment
-of each Python given installs the wheel and runs the demo at 1 % of its steps.
+installs the wheel and runs the demo at 1 % of its steps, with the oldest Python that we support and the newest here.
 
-    python packaging/check.py --python python3.10 --python python3.13      # also: make package
+    python packaging/check.py                            # also: make package
+    python packaging/check.py --python python3.12        # with this one instead; several may be given
+    python packaging/check.py --build-only
 
 Needs the extra `package` (build, twine). Environments are made anew in build/package and stay there.
 """
@@ -9,6 +11,7 @@ Needs the extra `package` (build, twine). Environments are made anew in build/pa
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LARGEST = 5e6  # bytes of a file that is published
+OLDEST, NEWEST = 10, 19  # of Python 3 to look for
 NEEDED = ("dofnerf/web/walk/walk.html", "dofnerf/scenes/demo_scene/transforms.json", "dofnerf/py.typed")
 
 
@@ -38,6 +42,22 @@ def build(out: Path) -> tuple[Path, Path]:
         if needed not in names or needed not in sources:
             raise SystemExit(f"{needed}: missing in {wheel.name} or {sdist.name}")
     return wheel, sdist
+
+
+def pythons() -> list[str]:
+    """The oldest supported Python and the newest, of those on the path and of pyenv's that run."""
+    own = sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions").glob("3.*/bin"))
+    path = os.pathsep.join([os.environ.get("PATH", ""), *map(str, own)])  # pyenv's shims need not work
+    found = []
+    for minor in range(OLDEST, NEWEST + 1):
+        for folder in path.split(os.pathsep):
+            program = shutil.which(f"python3.{minor}", path=folder)
+            if program and not subprocess.run([program, "-c", ""], capture_output=True, check=False).returncode:
+                found.append(program)
+                break
+        if minor == OLDEST and not found:
+            print(f"NOT tried with Python 3.{OLDEST}, the oldest that we support: it is not on this machine")
+    return list(dict.fromkeys([found[0], found[-1]])) if found else [sys.executable]
 
 
 def try_out(python: str, wheel: Path) -> None:
@@ -69,11 +89,12 @@ def run(*command: Path | str, quiet: bool = False) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", action="append", default=[], help="a Python to try it with; none: only build")
+    parser.add_argument("--python", action="append", default=[], help="a Python to try it with, instead of those two")
+    parser.add_argument("--build-only", action="store_true")
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     given = parser.parse_args()
     wheel, _ = build(given.out.resolve())
-    for python in given.python:
+    for python in () if given.build_only else given.python or pythons():
         if shutil.which(python) is None:
             raise SystemExit(f"{python}: not on this machine")
         try_out(python, wheel)

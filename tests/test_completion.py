@@ -24,20 +24,24 @@ def shell(name: str, *arguments: str) -> str:
 BASH = 'source {}; COMP_WORDS=({}); COMP_CWORD={}; _dofnerf; printf "%s\\n" "${{COMPREPLY[@]}}"'
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("dofnerf re", {"refocus", "render", "report"}),
-        ("dofnerf render runs/a --lens-s", {"--lens-samples"}),
-        ("dofnerf render runs/a --format e", {"exr"}),
-        ("dofnerf synth l", {"lens", "lightfield"}),
-        ("dofnerf synth lens --sam", {"--samples"}),
-    ],
-)
-def test_bash_and_fish(line, expected, capsys, tmp_path):
+LINES = [
+    ("dofnerf re", {"refocus", "render", "report"}),
+    ("dofnerf render runs/a --lens-s", {"--lens-samples"}),
+    ("dofnerf render runs/a --format e", {"exr"}),
+    ("dofnerf synth l", {"lens", "lightfield"}),
+    ("dofnerf synth lens --sam", {"--samples"}),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES)
+def test_bash(line, expected, capsys, tmp_path):
     (tmp_path / "bash").write_text(printed(capsys, "bash"))
     found = shell("bash", "-c", BASH.format(tmp_path / "bash", line, len(line.split()) - 1))
     assert set(found.split()) == expected
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES)
+def test_fish(line, expected, capsys, tmp_path):
     (tmp_path / "fish").write_text(printed(capsys, "fish"))
     found = shell("fish", "--no-config", "-c", f"source {tmp_path / 'fish'}; complete -C '{line}'")
     assert expected <= {row.split("\t")[0].split("=")[-1] for row in found.splitlines()}

@@ -21,7 +21,8 @@ def with_lens(runner: type) -> type:
         def __init__(self, *args, **kwargs) -> None:
             super().__init__(*args, **kwargs)
             points, poses = (torch.as_tensor(a).double() for a in (self.parser.points, self.parser.camtoworlds))
-            depth = ((points[:, None] - poses[:, :3, 3]) * poses[:, :3, 2]).sum(-1).flatten()  # along the optical axes
+            points = points[:: 1 + len(points) // 10_000, None]  # some will do
+            depth = ((points - poses[:, :3, 3]) * poses[:, :3, 2]).sum(-1).flatten()  # along the optical axes
             depth = depth[depth > 0].sort().values
             self.near, far = float(depth[len(depth) // 50]), float(depth[-len(depth) // 50])
             self.lens = LearnedLens(len(self.trainset), self.near, far).to(self.device)
@@ -30,8 +31,8 @@ def with_lens(runner: type) -> type:
         def rasterize_splats(self, *args, image_ids=None, **kwargs):
             if image_ids is None:  # evaluation and viewer
                 return super().rasterize_splats(*args, **kwargs)
-            kwargs["render_mode"] = "RGB+ED"  # colours and expected depth
-            renders, alphas, info = super().rasterize_splats(*args, image_ids=image_ids, **kwargs)
+            kwargs |= {"render_mode": "RGB+ED", "image_ids": image_ids}  # colours and expected depth
+            renders, alphas, info = super().rasterize_splats(*args, **kwargs)
             radius = self.lens.coc_radius(renders[..., 3].clamp(min=self.near / 2), photo=image_ids)
             blurred = scatter(renders[..., :3].clamp(0, 1), radius)
             return torch.cat([blurred, renders[..., 3:]], dim=-1), alphas, info

@@ -1,6 +1,6 @@
 """Completion of `dofnerf` in a shell: `dofnerf --completion bash|zsh|fish` prints a script for it.
 
-    eval "$(dofnerf --completion bash)"                                       # in ~/.bashrc
+    dofnerf --completion bash > ~/.dofnerf.bash                               # and `. ~/.dofnerf.bash` in ~/.bashrc
     dofnerf --completion zsh > ~/.zfunc/_dofnerf                              # a folder of $fpath, before compinit
     dofnerf --completion fish > ~/.config/fish/completions/dofnerf.fish
 

@@ -192,8 +192,13 @@ def test_evaluation_is_sharp_and_the_sliders_blur(trained) -> None:
 def test_checkpoints_keep_the_lens(trained) -> None:
     model, _, _, _ = trained
     state = {name: value.clone() for name, value in model.state_dict().items()}
-    aperture = model.lens.aperture.detach().clone()
+    aperture, seen = model.lens.aperture.detach().clone(), model.lens.seen.clone()
     with torch.no_grad():
         model.lens.raw_aperture.fill_(0.0)
+        model.lens.seen = torch.zeros(2)
+    model.load_state_dict(state | {"lens_range": torch.full((2,), torch.nan)})
+    assert not model.lens_is_found  # one from before the search: photos still count as sharp
     model.load_state_dict(state)
+    assert model.lens_is_found
     torch.testing.assert_close(model.lens.aperture.detach(), aperture)
+    torch.testing.assert_close(model.lens.seen, seen)

@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import metadata
 
 import pytest
 import torch
 
 from dofnerf.cli import main
 from dofnerf.optics.scattering import cpu
+from dofnerf.studio import doctor
 
 QUICK = ["doctor", "--seconds", "0", "--no-browser"]
 
@@ -28,6 +30,29 @@ def test_one_text_to_paste(capsys) -> None:
         assert line in text
     if not torch.cuda.is_available():
         assert "splats   gpu (triton)  not run: " in text
+
+
+def test_it_tells_what_a_maintainer_would_ask(monkeypatch, tmp_path) -> None:
+    """Driver, reason, settings; no folder of the user's."""
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho '535.104, Some GPU'\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("DOFNERF_NODE", str(tmp_path))
+    if not torch.cuda.is_available():
+        monkeypatch.setattr(torch.version, "cuda", "13.0")
+        monkeypatch.setattr(torch.cuda, "init", lambda: (_ for _ in ()).throw(RuntimeError("driver\ntoo old")))
+    found = doctor.describe_machine(browser=False)
+    assert found["driver"] == "535.104, Some GPU"
+    assert "OMP_NUM_THREADS=2" in found["settings"] and "DOFNERF_NODE=(a path)" in found["settings"]
+    assert str(tmp_path) not in " ".join(found.values())
+    if not torch.cuda.is_available():
+        assert found["CUDA"].endswith("built for CUDA 13.0: driver too old")
+
+
+def test_it_knows_every_extra() -> None:
+    extras = set(metadata("dofnerf").get_all("Provides-Extra"))
+    assert set(doctor._OPTIONAL.values()) == extras - {"view", "cuda", "dev", "docs", "package"}
 
 
 def test_json_has_the_same(capsys) -> None:

@@ -55,11 +55,14 @@ class LensSplatfacto(SplatfactoModel):
     """`lens` is one aperture (pixels of the photo × scene units) and focus for each training photo."""
 
     config: LensSplatfactoConfig
+    lens_range: Tensor
 
     def populate_modules(self) -> None:
         super().populate_modules()
         self.lens = LearnedLens(self.num_train_data, 0.1, 10.0, self.config.max_radius)  # the range is set by a search
         self.lens_is_found = False
+        # Disparities, far and near; in checkpoints, so that one from before the search is known: NaN until then.
+        self.register_buffer("lens_range", torch.full((2,), torch.nan))
         self.opening = ViewerSlider("Blur at infinity (px)", 0.0, 0.0, 100.0, 0.5, hint="radius; 0 is a pinhole")
         self.focus = ViewerSlider("Focus depth", 1.0, 0.02, 10.0, 0.01, hint="scene units along the optical axis")
 
@@ -67,8 +70,10 @@ class LensSplatfacto(SplatfactoModel):
         return {**super().get_param_groups(), "lens": list(self.lens.parameters())}
 
     def load_state_dict(self, dict, **kwargs):  # type: ignore[override]
-        self.lens_is_found = True
-        return super().load_state_dict(dict, **kwargs)
+        super().load_state_dict(dict, **kwargs)
+        self.lens_is_found = bool(self.lens_range.isfinite().all())
+        if self.lens_is_found:
+            self.lens.seen = self.lens_range.clone()
 
     def get_outputs(self, camera: Cameras) -> dict[str, Tensor]:
         outputs = super().get_outputs(camera)
@@ -136,6 +141,7 @@ class LensSplatfacto(SplatfactoModel):
         fresh = LearnedLens(self.num_train_data, near, max(far, 1.01 * near), self.config.max_radius)
         self.lens.load_state_dict(fresh.state_dict())
         self.lens.seen = fresh.seen.to(self.device)
+        self.lens_range.copy_(self.lens.seen)
 
 
 def _shrunk(picture: Tensor, shape: tuple[int, int]) -> Tensor:

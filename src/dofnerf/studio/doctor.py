@@ -20,10 +20,11 @@ from dofnerf.studio.backends import OPERATIONS, Check, check, chosen
 
 _FEATURES = ("avx2", "fma", "avx512f", "avx512bw", "amx-tile", "neon")
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-_OPTIONAL = {  # extra: package
-    "gpu": "triton", "capture": "pycolmap", "raw": "rawpy", "synth": "mitsuba", "depth": "transformers",
-    "tensorboard": "tensorboard", "ray": "ray",
+_OPTIONAL = {  # package: extra
+    "triton": "gpu", "pycolmap": "capture", "pillow-heif": "capture", "rawpy": "raw", "mitsuba": "synth",
+    "transformers": "depth", "zstandard": "spz", "tensorboard": "tensorboard", "ray": "ray",
 }  # fmt: skip
+_SETTINGS = ("CUDA_", "DOFNERF_", "MKL_", "NUMBA_", "OMP_", "PYTORCH_", "TORCH_", "TRITON_")  # variables that matter
 _NAMES = {"cpu": "cpu (numba)", "gpu": "gpu (triton)", "reference": "plain PyTorch"}
 _PAGE = """<!doctype html><body><script>
 const gl = document.createElement("canvas").getContext("webgl2");
@@ -75,17 +76,19 @@ def run(config: DoctorConfig) -> None:
 def describe_machine(browser: bool) -> dict[str, str]:
     """What there is, in words; names of folders and users are left out."""
     found = {
-        "dofnerf": f"{_version('dofnerf')}, Python {platform.python_version()}",
-        "system": f"{platform.system()} {platform.machine()}",
+        "dofnerf": f"{_version('dofnerf')}{_commit()}, Python {platform.python_version()}",
+        "system": platform.platform(),
         "processor": _processor(),
         "PyTorch": f"{torch.__version__}, {torch.get_num_threads()} threads; numba {_version('numba')}",
         "CUDA": _cuda(),
+        "driver": _driver(),
     }
-    for extra, package in _OPTIONAL.items():
+    for package, extra in _OPTIONAL.items():
         found[package] = _version(package) or f"not installed (pip install 'dofnerf[{extra}]')"
     found["gsplat"] = f"{_version('gsplat') or 'not installed'} (not needed)"
     found["ffmpeg"] = _ffmpeg()
     found["browser"] = _browser() if browser else "not asked"
+    found["settings"] = _settings() or "none"
     return found
 
 
@@ -95,10 +98,8 @@ def _text(machine: dict[str, str], checks: list[Check], used: dict[str, dict[str
     lines += ["", "Each backend against plain PyTorch in float64, values and gradients:", ""]
     lines += [f"  {one.operation:9}{_NAMES[one.backend]:14}{_verdict(one)}" for one in checks]
     lines += ["", *(_used(device, names) for device, names in used.items())]
-    lines += [
-        "",
-        "We have no GPU: these triton kernels ran in an interpreter only. Please send us this text from yours.",
-    ]
+    if "cuda" in used:
+        lines += ["", "We have no GPU, and ran these triton kernels in an interpreter only. Please send us this text."]
     return "\n".join(lines)
 
 
@@ -130,13 +131,48 @@ def _processor() -> str:
     return f"{name}, {os.cpu_count()} cores{memory}; {features}"
 
 
+def _commit() -> str:
+    """Of the checkout that this runs from, if it does."""
+    root = Path(__file__).parents[3]
+    if not (root / "pyproject.toml").is_file() or not (root / ".git").exists() or shutil.which("git") is None:
+        return ""
+    try:
+        found = _said("git", "-C", root, "describe", "--always", "--dirty=, changed", "--exclude=*").strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return f" (commit {found})" if found else ""
+
+
 def _cuda() -> str:
     if not torch.cuda.is_available():
-        built = f"PyTorch is built for CUDA {torch.version.cuda}" if torch.version.cuda else "PyTorch is built without"
-        return f"no device that PyTorch can use ({built})"
+        if not torch.version.cuda:
+            return "no device that PyTorch can use: it is built without CUDA"
+        try:
+            torch.cuda.init()
+            why = "no reason given"
+        except (RuntimeError, AssertionError) as problem:
+            why = " ".join(str(problem).split())[:200]
+        return f"no device that PyTorch can use, though it is built for CUDA {torch.version.cuda}: {why}"
     one = torch.cuda.get_device_properties(0)
     count = f"{torch.cuda.device_count()} × " if torch.cuda.device_count() > 1 else ""
     return f"{torch.version.cuda}: {count}{one.name}, sm_{one.major}{one.minor}, {one.total_memory / 2**30:.0f} GiB"
+
+
+def _driver() -> str:
+    """NVIDIA's, which decides what CUDA and triton can do."""
+    if shutil.which("nvidia-smi") is None:
+        return "no nvidia-smi"
+    try:
+        said = _said("nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader")
+    except (OSError, subprocess.SubprocessError) as problem:
+        return f"nvidia-smi does not run: {type(problem).__name__}"
+    return "; ".join(line.strip() for line in said.splitlines()[:8]) or "nvidia-smi says nothing"
+
+
+def _settings() -> str:
+    """Environment variables that change how fast or where it runs; of folders, only that they are set."""
+    given = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_SETTINGS)}
+    return ", ".join(f"{name}={'(a path)' if os.sep in value else value[:40]}" for name, value in given.items())
 
 
 def _version(package: str) -> str:
