@@ -73,8 +73,10 @@ class SplatConfig(MethodConfig):
     """Learning rate of colours."""
     direction_rate: float = 0.004
     """Learning rate of the harmonics above degree 0."""
-    decay: float = 0.1
-    """All rates fall exponentially, to this share of themselves at the end."""
+    decay: float = 0.03
+    """All rates fall to this share of themselves at the end."""
+    fall: Literal["linear", "exponential"] = "linear"
+    """How they fall: linear suits few steps; exponential keeps many steps from fitting the photos' noise."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,8 +94,15 @@ class SplatConfig(MethodConfig):
             found = f"{self.sub_apertures} and {self.early_sub_apertures}"
             raise ValueError(f"sub_apertures and early_sub_apertures must be 1 or more, found {found}")
         rates = [getattr(self, f"{name}_rate") for name in ("place", "size", "turn", "opacity", "colour", "direction")]
+        if self.fall not in ("linear", "exponential"):
+            raise ValueError(f"--fall must be linear or exponential, found {self.fall!r}")
         if min(rates) < 0 or not 0 < self.decay <= 1:
             raise ValueError(f"rates must be 0 or more and decay in 0 … 1, found {rates} and {self.decay}")
+
+    def rate_at(self, step: int) -> float:
+        """All rates at a step, as a share of what they are at the start."""
+        done = step / self.total
+        return 1 - (1 - self.decay) * done if self.fall == "linear" else self.decay**done
 
     def sub_apertures_at(self, step: int) -> int:
         """Sub-apertures in this step, if it has any."""

@@ -185,9 +185,9 @@ class SplatMethod(Method):
             "focal": {"refine_focal": True},
         }
         if name == "best":
-            return Preset(
-                SplatConfig(200, 400, sub_aperture_steps=1600, sub_apertures=28, early_sub_apertures=28), others
-            )
+            parts: dict[str, Any] = {"sub_apertures": 28, "early_sub_apertures": 28}
+            falls: dict[str, Any] = {"fall": "exponential", "decay": 0.1}
+            return Preset(SplatConfig(200, 400, sub_aperture_steps=1600, **parts, **falls), others)
         return Preset(SplatConfig(), others)
 
     def begin(self, config: RunConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:
@@ -217,13 +217,10 @@ class SplatMethod(Method):
             "directional": own.direction_rate,
         }
 
-        def fall(step: int) -> float:
-            return own.decay ** (step / own.total)
-
         # The unit is read at each step: a model that is being loaded does not have it yet.
-        places = Group("means", [model.means], lambda step: own.place_rate * float(model.unit) * fall(step))
+        places = Group("means", [model.means], lambda step: own.place_rate * float(model.unit) * own.rate_at(step))
         others = [
-            Group(name, [getattr(model, name)], lambda step, rate=rate: rate * fall(step))  # type: ignore[misc]
+            Group(name, [getattr(model, name)], lambda step, rate=rate: rate * own.rate_at(step))  # type: ignore[misc]
             for name, rate in rates.items()
         ]
         return [places, *others]
