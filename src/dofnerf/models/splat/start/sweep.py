@@ -265,22 +265,24 @@ def _smooth(picture, costs, step, jump, way, total):
             cost = costs[y, x]
             # Along the row.
             from_x = x - way if 0 <= x - way < width else x
-            price = _price(here - picture[y, from_x], step, jump)
-            least_beside = _path(cost, beside[turn], least_beside, step, price, beside[1 - turn], total[y, x])
+            penalty = _penalty(here - picture[y, from_x], step, jump)
+            least_beside = _path(cost, beside[turn], least_beside, step, penalty, beside[1 - turn], total[y, x])
             turn = 1 - turn
             # From the row before: three neighbours; the columns of `before` are shifted by one.
             from_y = y - way if 0 <= y - way < height else y
             for k in range(3):
                 from_x = min(max(x + k - 1, 0), width - 1)
-                price = _price(here - picture[from_y, from_x], step, jump)
+                penalty = _penalty(here - picture[from_y, from_x], step, jump)
                 least = least_before[k, x + k]
-                least_after[k, x + 1] = _path(cost, before[k, x + k], least, step, price, after[k, x + 1], total[y, x])
+                least_after[k, x + 1] = _path(
+                    cost, before[k, x + k], least, step, penalty, after[k, x + 1], total[y, x]
+                )
         before, after = after, before
         least_before, least_after = least_after, least_before
 
 
 @compiled
-def _price(difference, step, jump):
+def _penalty(difference, step, jump):
     """Cost of a jump between two pixels; less across an edge, where their grey differs."""
     return max(jump / (np.float32(1) + abs(difference) * np.float32(20)), np.float32(1.5) * step)
 
