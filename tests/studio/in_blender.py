@@ -24,6 +24,14 @@ for camera in (one for one in bpy.data.objects if one.type == "CAMERA"):
     dof = camera.data.dof
     found["cameras"][camera.name] = {"pixels": pixels, "dof": dof.use_dof, "focus": dof.focus_distance}
 
+# The layers of --rgbd, as the compositor has them.
+node = bpy.data.node_groups.new("layers", "CompositorNodeTree").nodes.new("CompositorNodeImage")
+node.image = bpy.data.images.load(asked["layers"])
+found["layers"] = {}
+for name in ("sharp", "layer-0", "layer-1"):
+    node.layer = name  # an error if there is none
+    found["layers"][name] = [output.name for output in node.outputs if output.enabled]
+
 # One camera, and in place of everything else two small lamps of light: in focus, and behind it.
 bpy.data.objects.remove(bpy.data.objects["points"])
 camera = bpy.data.objects[asked["camera"]]

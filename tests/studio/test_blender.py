@@ -47,7 +47,8 @@ def test_blender_sees_and_focuses_as_we_do(tmp_path):
     if python is None:
         pytest.skip("no bpy: pip install bpy, here or in a venv whose python DOFNERF_BPY names")
     write_run(tmp_path / "run")
-    assert main(["export", str(tmp_path / "run"), "--blender", "--out", str(tmp_path)]) == 0
+    layers = ["--rgbd", "--layers", "2", "--view", "3"]
+    assert main(["export", str(tmp_path / "run"), "--blender", *layers, "--out", str(tmp_path)]) == 0
     script, blend = tmp_path / "blender" / "cameras.py", tmp_path / "cameras.blend"
     subprocess.run([python, script, "--save", blend], check=True, capture_output=True)
     source = open_source(tmp_path / "run")
@@ -56,12 +57,14 @@ def test_blender_sees_and_focuses_as_we_do(tmp_path):
     name, lens = "view-1", source.learned["view-1"]
     depths = [lens.focus_depth, 2.5 * lens.focus_depth]
     asked = {"points": points.tolist(), "camera": name, "depths": depths, "radius": 0.6 / FOCAL}
-    (tmp_path / "asked.json").write_text(json.dumps(asked | {"picture": str(tmp_path / "seen.exr")}))
+    asked |= {"picture": str(tmp_path / "seen.exr"), "layers": str(tmp_path / "view-3-layers" / "layers.exr")}
+    (tmp_path / "asked.json").write_text(json.dumps(asked))
     helper = Path(__file__).with_name("in_blender.py")
     done = subprocess.run([python, helper, blend, tmp_path / "asked.json"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.split("FOUND ")[1].splitlines()[0])
     assert found["points"] > 100
+    assert all({"Combined", "Depth"} <= set(passes) for passes in found["layers"].values())
     for view in views:
         seen = found["cameras"][view.name]
         np.testing.assert_allclose(seen["pixels"], view.camera.project(points)[0], atol=0.01)
