@@ -1,7 +1,7 @@
 """The plug-in for nerfstudio, against the real nerfstudio: what runs without CUDA.
 
 It is not a dependency (3.5 GB). To run these tests: an environment with nerfstudio 1.1.5, dofnerf and
-`pip install --no-deps -e plugins/nerfstudio`.
+`pip install --no-deps -e plugins/nerfstudio`; torch and torchvision from the same index, or nothing imports.
 """
 
 from __future__ import annotations
