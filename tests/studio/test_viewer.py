@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import os
 import socket
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,11 +20,14 @@ from small_shots import CAMERA, FAR, NEAR, card_and_wall, write_ply, write_run
 
 from dofnerf.cli import main
 from dofnerf.optics import scatter_layers
+from dofnerf.optics.shapes import RealLens
+from dofnerf.studio.keyframes import between, read_keyframes
 from dofnerf.studio.view import DEMO_RUN, VIEW_RUN, ViewConfig, demo_run, prepare
-from dofnerf.studio.viewer.films import reserve
+from dofnerf.studio.viewer.films import Job, reserve
 from dofnerf.studio.viewer.renderer import Settings, draw, photograph
-from dofnerf.studio.viewer.server import Guard, Server
+from dofnerf.studio.viewer.server import Guard, Server, settings_of
 from dofnerf.train.checkpoint import FILE
+from dofnerf.web.start_page import StartPage
 
 SIZE = 80  # pixels of the longer side of what the server draws
 
@@ -173,17 +179,35 @@ def test_a_film_is_made_without_anybody_watching_and_can_be_cancelled(served):
     frames = [
         {k: v for k, v in asked(camera=told() | {"position": [x, 0, 0]}).items() if k != "level"} for x in (0, 0.1)
     ]
+    folder = served.viewer.films.folder
+    start = folder.parent.parent / "index.html"
+    StartPage("all", None, [], [], "", [], []).write(start)
     status, data = ask(served, "POST", "/films", {"keyframes": frames, "seconds": 0.2})
     assert status == 200
-    name, folder = json.loads(data)["name"], served.viewer.films.folder
+    name = json.loads(data)["name"]
     until(lambda: served.viewer.films.facts()[0]["state"] == "done")
     assert (folder / name).is_file() and (folder / name).with_suffix(".json").is_file()
     assert ask(served, "GET", f"/films/{name}")[1][4:8] == b"ftyp"
+    assert start.read_text().count(f'<a href="run/films/{name}">') == 1  # the page of `dofnerf run` links it
     status, data = ask(served, "POST", "/films", {"keyframes": frames, "seconds": 60})
     other = json.loads(data)["name"]
     ask(served, "DELETE", f"/films/{other}")
     until(lambda: served.viewer.films.facts()[0]["state"] == "cancelled")
     assert not (folder / other).exists() and not (folder / other).with_suffix(".json").exists()
+
+
+def test_films_and_pictures_have_the_shape_of_your_own_lens(served, monkeypatch):
+    """What the page calls -1 blades: the lens that was found, or --shape."""
+    shape, begun = RealLens(blades=5, roundness=0.5), []
+    monkeypatch.setattr(served.viewer, "shape", shape)
+    monkeypatch.setattr(
+        served.viewer.films, "start", lambda moments: begun.extend(moments) or Job(Path("a.mp4"), [], 2)
+    )
+    frames = [asked(blades=blades, rotation=30) for blades in (-1, 6)]
+    served.viewer.film({"keyframes": frames, "seconds": 1})
+    assert [(moment.shape, moment.blades) for moment in begun] == [("learned", 0), (None, 6)]
+    settings = settings_of(frames[0], shape)
+    assert settings.lens(CAMERA).shape == replace(shape, rotation=math.radians(30))
 
 
 def test_films_of_two_pages_have_names_of_their_own(tmp_path):
@@ -231,12 +255,26 @@ def test_a_film_is_planned_made_and_kept_when_the_tab_is_closed(served, watched)
     page.click("#jobs >> text=Cancel")
     page.wait_for_selector("#jobs >> text=cancelled")
     page.select_option("#seconds", "1")
+    page.evaluate("dofnerf.set({ lens: { focus: 0.3, opening: 0.05 }, exposure: 1 })")
+    page.click("#add")  # three, so that there is a curve
     page.click("#render")
     page.wait_for_selector("#jobs button >> text=Cancel")
+    assert page.locator("#jobs li").count() == len(served.viewer.films.facts())  # the name that was free is taken again
+    times = [0.0, 0.3, 0.9, 1.0, 1.6, 2.0]
+    previewed = page.evaluate("(times) => times.map((time) => dofnerf.film(time / 2))", times)
     page.context.close()
     until(lambda: served.viewer.films.facts()[0]["state"] == "done")
     again = opened(watched, served)
     name = served.viewer.films.facts()[0]["name"]
+    filmed = between(read_keyframes((served.viewer.films.folder / name).with_suffix(".json")), times)
+    for moment, shown in zip(filmed, previewed, strict=True):
+        assert shown["lens"]["focus"] == pytest.approx(moment.view.lens.focus_disparity, abs=1e-4)
+        radius = moment.view.lens.aperture / moment.view.camera.fx
+        assert shown["lens"]["opening"] * shown["pose"]["focal"] == pytest.approx(radius, rel=1e-3)
+        assert shown["exposure"] == pytest.approx(moment.exposure, abs=1e-6)
+        pose = moment.view.camera.camera_to_world
+        assert np.allclose(shown["pose"]["position"], pose[:, 3], atol=1e-5)
+        assert np.allclose(np.reshape(shown["pose"]["axes"], (3, 3)).T, pose[:, :3], atol=1e-5)
     with again.expect_download() as download:
         again.click(f"#jobs li:has-text('{name}') >> text=Download")
     assert download.value.suggested_filename == name

@@ -297,6 +297,7 @@ def calm(values: Sequence[float]) -> list[float]:
 def shoot(config: RenderConfig, source: Source, moments: Sequence[Moment], out: Path, tick: Callable[[], None]) -> None:
     """Shoot what is missing of the frames, and put the film together."""
     from dofnerf.studio.shoot import sharp_picture
+    from dofnerf.web.start_page import add_film
 
     camera = moments[0].view.camera
     if out.suffix.lower() == ".mp4" and min(camera.width, camera.height) < SMALLEST_MP4:
@@ -323,6 +324,7 @@ def shoot(config: RenderConfig, source: Source, moments: Sequence[Moment], out: 
     with locked(folder), keeps(kept):
         write_video(out, frames(), config.film.fps)
     shutil.rmtree(folder)
+    add_film(out)
 
 
 def depth_folder(out: Path) -> Path:

@@ -45,8 +45,9 @@ from dofnerf.studio.view import run as show
 from dofnerf.train import KeepConfig, Run, preset, shortened, train
 from dofnerf.train.config import check_share
 from dofnerf.train.expect import expect
+from dofnerf.web.start_page import FILMS, START, StartPage
 
-SCENE, RUN, RECORD, START = "scene", "run", "run.json", "index.html"
+SCENE, RUN, RECORD = "scene", "run", "run.json"
 _MINUTES = {"fast": 15.0, "best": 60.0}  # of training, where nobody says
 
 
@@ -156,19 +157,17 @@ def _run(config: RunConfig, out: Path) -> Run:
 
 def write_start(out: Path, config: RunConfig, source: Source, scene: Scene) -> None:
     """index.html: the scene to walk around in, the lens of every photo, report, films, and the commands."""
-    from dofnerf.web.start_page import StartPage
-
     folder = out / RUN
     pages = sorted((folder / "export").glob("*.html"), key=lambda path: (path.name != "scene.html", path.name))
     shown = pages[0].relative_to(out).as_posix() if pages else None
     links = [("The scene on a page of its own", shown)] if shown else []
     links += [("Report", f"{RUN}/{FILE}")] if (folder / FILE).is_file() else []
     links += [("Lenses as a table", f"{RUN}/lens.csv")] if (folder / "lens.csv").is_file() else []
-    links += [(film.name, film.relative_to(out).as_posix()) for film in sorted((folder / "films").glob("*.mp4"))]
+    links += [(film.name, film.relative_to(out).as_posix()) for film in sorted((folder / FILMS).glob("*.mp4"))]
     name, photos = shlex.quote(str(out)), shlex.quote(str(config.photos))
     go_on = [
         f"dofnerf view {name}                      # in the browser, with films",
-        f"dofnerf render {name} --rack-focus --out rack.mp4",
+        f"dofnerf render {name} --rack-focus       # a film, linked above once it is there",
         f"dofnerf render {name} --as-shot          # every photo's own lens, sharp scene",
         f"dofnerf export {name} --html --out share.html",
         f"dofnerf report {name}",

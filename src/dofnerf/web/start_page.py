@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from dofnerf.files.guard import read_text
 from dofnerf.files.outputs import write_text
 from dofnerf.web import fill, read_part, source_hash
+
+START, FILMS = "index.html", "films"
+_LINKS_END = "</nav>\n<h2>Go on</h2>"
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class StartPage:
             scene = (
                 f'<iframe src="{quote(self.scene)}" title="The scene, to walk around in" allow="fullscreen"></iframe>'
             )
-        links = "".join(f'<a href="{quote(file)}">{html.escape(words)}</a>' for words, file in self.links)
+        links = "".join(_link(words, file) for words, file in self.links)
         words = fill(
             read_part("start.html"),
             policy=f"default-src 'none'; img-src data:; style-src '{source_hash(style)}'; frame-src 'self' file:",
@@ -41,6 +46,23 @@ class StartPage:
             commands=html.escape("\n".join(self.commands)), made=html.escape("\n".join(self.made)),
         )  # fmt: skip
         write_text(path, words)
+
+
+def add_film(film: Path) -> None:
+    """Link a film, in the films/ of a run, from the start page of its `dofnerf run`, if it has one."""
+    film = film.resolve()
+    folder = film.parent.parent.parent
+    if film.parent.name != FILMS or not (folder / START).is_file():
+        return
+    link = _link(film.name, film.relative_to(folder).as_posix())
+    with contextlib.suppress(OSError, ValueError):  # the film is there all the same
+        words = read_text(folder / START)
+        if link not in words and _LINKS_END in words:
+            write_text(folder / START, words.replace(_LINKS_END, link + _LINKS_END, 1))
+
+
+def _link(words: str, file: str) -> str:
+    return f'<a href="{quote(file)}">{html.escape(words)}</a>'
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

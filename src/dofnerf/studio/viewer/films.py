@@ -19,9 +19,9 @@ from dofnerf.studio.film import photograph_moment
 from dofnerf.studio.keyframes import Moment, between, write_keyframes
 from dofnerf.studio.source import Source
 from dofnerf.studio.viewer.renderer import BUSY, LAYERS
+from dofnerf.web.start_page import FILMS, add_film
 
 FPS = 24
-FOLDER = "films"
 MOST_KEYFRAMES = 100
 LONGEST = 600  # seconds
 MOST_WAITING = 4
@@ -56,7 +56,7 @@ class Films:
     """The films in a source's folder, and those that are being made."""
 
     def __init__(self, source: Source, longest: int) -> None:
-        self.source, self.longest, self.folder = source, longest, source.folder / FOLDER
+        self.source, self.longest, self.folder = source, longest, source.folder / FILMS
         self.jobs: list[Job] = []
         self.lock = threading.Lock()
         self.turn = threading.Lock()  # one film at a time
@@ -69,7 +69,8 @@ class Films:
             first = moments[0].view.camera
             width = round(first.width * min(1.0, self.longest / max(first.width, first.height))) // 2 * 2
             job = Job(reserve(self.folder), moments, max(width, 16))
-            self.jobs = [*self.jobs, job][-20:]
+            others = [one for one in self.jobs if one.path != job.path]  # a cancelled film's name is free again
+            self.jobs = [*others, job][-20:]
         threading.Thread(target=self._make, args=(job,), name="dofnerf-film", daemon=True).start()
         return job
 
@@ -112,6 +113,7 @@ class Films:
                 job.began = time.monotonic()
                 write_keyframes(job.path.with_suffix(".json"), job.moments)
                 write_video(job.path, frames(), FPS)
+                add_film(job.path)
             job.state = "done"
         except _Cancelled:
             job.state = "cancelled"

@@ -6,8 +6,9 @@ without asking the model again.
 
 from __future__ import annotations
 
+import math
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from dofnerf.camera import Camera
 from dofnerf.models import Model, View
-from dofnerf.optics import Lens, scatter, scatter_layers, shape_of, to_display, to_linear
+from dofnerf.optics import Lens, Shape, scatter, scatter_layers, shape_of, to_display, to_linear
 from dofnerf.optics.layers import Layers, split_layers
 from dofnerf.optics.light import Curve
 from dofnerf.studio.rgbd import RGBD
@@ -31,7 +32,7 @@ BUSY = threading.RLock()  # kernels run on all cores, and not on two pictures at
 @dataclass(frozen=True)
 class Settings:
     """`radius` of the lens in scene units (0: all in focus), `disparity` of the focus, `rotation` in degrees,
-    `exposure` in stops; `shape` is the name of an aperture that is neither round nor a polygon."""
+    `exposure` in stops; `shape` is that of an aperture that is neither round nor a polygon."""
 
     radius: float = 0.0
     disparity: float = 0.0
@@ -39,11 +40,13 @@ class Settings:
     rotation: float = 0.0
     exposure: float = 0.0
     overlay: Literal["none", "focus peaking", "depth"] = "none"
-    shape: str = ""
+    shape: Shape | None = None
 
     def lens(self, camera: Camera) -> Lens:
         """The lens before a camera."""
-        shape = shape_of(self.shape or None, self.blades, self.rotation)
+        shape = shape_of(None, self.blades, self.rotation)
+        if self.shape is not None:
+            shape = replace(self.shape, rotation=math.radians(self.rotation))
         return Lens(self.radius * camera.fx, shape=shape, focus_disparity=self.disparity)
 
 

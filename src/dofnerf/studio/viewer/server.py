@@ -34,7 +34,7 @@ from PIL import Image
 from dofnerf.camera import Camera
 from dofnerf.files.guard import LARGEST_NUMBER
 from dofnerf.files.pictures import to_bytes
-from dofnerf.optics import Lens
+from dofnerf.optics import Blades, Disc, Lens, Shape
 from dofnerf.optics.lens import inverse
 from dofnerf.scenes import Viewpoint
 from dofnerf.studio.flags import ShapeFlags
@@ -75,6 +75,8 @@ class Viewer:
         self.scene, self.films = packed(source), Films(source, longest)
         self.lock, self.kept = threading.Lock(), OrderedDict[str, Drawn]()
         self.names = [view.name for view in walk.photos]
+        shape = walk.lens.shape
+        self.shape = None if isinstance(shape, Disc | Blades) else shape
         facts = walk.facts() | {"served": True, "drawn": self.scene is None, "version": self.version}
         for i, photo in enumerate(facts["photos"]):
             if photo["name"] in photos:
@@ -119,7 +121,7 @@ class Viewer:
         level = min(max(level, 0), len(LEVELS) - 1)
         times = LEVELS[level]
         small = camera.resized(max(8, camera.width // times), max(8, camera.height // times))
-        drawn, settings = self._drawn(small), settings_of(asked, small)
+        drawn, settings = self._drawn(small), settings_of(asked, self.shape)
         image = Image.fromarray(to_bytes(photograph(drawn, settings, self.source.light)))
         file = io.BytesIO()
         if asked.get("png") is True:
@@ -168,10 +170,12 @@ class Viewer:
             camera = camera_of(entry["camera"])
             if max(camera.width, camera.height) > 10 * min(camera.width, camera.height):
                 raise Refused("a film is at most ten times as wide as high, or as high as wide")
-            settings = settings_of(entry, camera)
+            settings = settings_of(entry, self.shape)
             lens = Lens(settings.radius * camera.fx, inverse(settings.disparity)) if settings.radius > 0 else None
             view = Viewpoint("keyframe", camera, lens)
-            moments.append(Moment(view, settings.blades, settings.rotation, settings.exposure, i * seconds))
+            shape = settings.shape.name if settings.shape is not None else None
+            told = settings.blades, settings.rotation, settings.exposure
+            moments.append(Moment(view, *told, i * seconds, shape))
         return self.films.start(moments).path.name
 
 
@@ -203,8 +207,9 @@ def camera_of(told: Any) -> Camera:
     return Camera(pose, fx, fy, cx, cy, int(width), int(height))
 
 
-def settings_of(asked: Mapping[str, Any], camera: Camera) -> Settings:
-    """Lens, shape, exposure and overlay that a page asks for; the lens is told before the page's own camera."""
+def settings_of(asked: Mapping[str, Any], shape: Shape | None) -> Settings:
+    """Lens, shape, exposure and overlay that a page asks for; the lens is told before the page's own camera. `shape`:
+    what the page calls -1 blades."""
     told, lens = asked.get("camera"), asked.get("lens")
     if not isinstance(lens, dict) or not isinstance(told, dict):
         raise Refused("lens is missing")
@@ -215,7 +220,8 @@ def settings_of(asked: Mapping[str, Any], camera: Camera) -> Settings:
     rotation = number(asked, "rotation")
     ShapeFlags(None, max(blades, 0), rotation).check()
     radius = aperture / number(told, "fx")
-    return Settings(radius, focus, max(blades, 0), rotation, exposure, OVERLAYS[overlay])  # type: ignore[arg-type]
+    own = shape if blades < 0 else None
+    return Settings(radius, focus, max(blades, 0), rotation, exposure, OVERLAYS[overlay], own)  # type: ignore[arg-type]
 
 
 class Guard:

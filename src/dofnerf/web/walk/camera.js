@@ -4,7 +4,7 @@
 import { between, cross, dot, median, minus, mix, plus, size, slerp, turned, unit } from "./vectors.js";
 
 const POLE = 0.15; // radians that a camera keeps from looking straight up or down
-const BEYOND = 1.2; // how much more than a photo a window may show along a side
+const BEYOND = 1.08; // how much more than a photo a window may show along a side
 const ELASTIC = 0.3; // how far soft walls give way, as a share of their distance
 
 export const right = (pose) => pose.axes.slice(0, 3);
@@ -81,8 +81,18 @@ export function wallsAround(photos, pivot) {
   const apart = (one, two) => (one === two ? Infinity : size(minus(one, two)));
   const gaps = places.map((place) => Math.min(...places.map((other) => apart(place, other))));
   const radius = Math.max(0.75 * Math.max(...gaps), 0.1 * median(places.map((place) => size(minus(place, pivot)))));
-  return { places, ways: photos.map((photo) => forward(photo)), radius, angle: 0.3 };
+  const walls = { places, ways: photos.map((photo) => forward(photo)), radius };
+  const off = photos.map((photo, i) => angleBetween(walls.ways[i], wayAt(walls, photo.position)));
+  return { ...walls, angle: Math.max(0.2, ...off) }; // every photo's own view is within
 }
+
+// The way in which photos look that were taken around here.
+function wayAt({ places, ways, radius }, position) {
+  const weight = (place) => Math.exp(-((size(minus(position, place)) / radius) ** 2)) + 1e-9;
+  return unit(ways.reduce((sum, one, i) => plus(sum, one, weight(places[i])), [0, 0, 0]));
+}
+
+const angleBetween = (one, two) => Math.acos(between(dot(one, two), -1, 1));
 
 // Keep a pose within the walls. `give` 1 lets it lean out a little (while it is dragged), 0 puts it back inside.
 export function confine(pose, walls, give) {
@@ -93,9 +103,7 @@ export function confine(pose, walls, give) {
   if (kept < far[nearest]) {
     held = { ...pose, position: plus(walls.places[nearest], offsets[nearest], kept / far[nearest]) };
   }
-  const weight = (i) => Math.exp(-((far[i] / walls.radius) ** 2)) + 1e-9;
-  const way = unit(walls.ways.reduce((sum, one, i) => plus(sum, one, weight(i)), [0, 0, 0]));
-  const ahead = forward(held), angle = Math.acos(between(dot(ahead, way), -1, 1));
+  const way = wayAt(walls, pose.position), ahead = forward(held), angle = angleBetween(ahead, way);
   const most = soft(angle, walls.angle, give);
   return most < angle ? turnAbout(held, held.position, unit(cross(ahead, way)), angle - most) : held;
 }

@@ -5,7 +5,8 @@ import { mix } from "./vectors.js";
 const wave = (share) => Math.sin(2 * Math.PI * share); // 0, up, 0, down, 0
 const there = (share) => (1 - Math.cos(2 * Math.PI * share)) / 2; // 0, 1, 0
 
-// `begin`: {pose, lens}; `stage`: {pivot, up, range, reach (scene units to step aside), least}.
+// `begin`: {pose, lens}; `stage`: {pivot, up, range, reach (scene units to step aside), least, held (a pose
+// within the walls)}.
 export const MOVES = {
   rack: { name: "Pull focus", seconds: 6, at: ({ pose, lens }, stage, share) => {
     const [far, near] = stage.range, to = Math.abs(near - lens.focus) > Math.abs(lens.focus - far) ? near : far;
@@ -26,7 +27,7 @@ export const MOVES = {
     { pose: approach(pose, stage.pivot, 1 - 0.3 * there(share), stage.least), lens }
   ) },
   zoom: { name: "Dolly zoom", seconds: 8, at: ({ pose, lens }, stage, share) => {
-    const nearer = approach(pose, stage.pivot, 1 - 0.3 * there(share), stage.least);
+    const nearer = stage.held(approach(pose, stage.pivot, 1 - 0.3 * there(share), stage.least));
     const focal = pose.focal * (depthOf(nearer, stage.pivot) / depthOf(pose, stage.pivot));
     return { pose: { ...nearer, focal }, lens };
   } },

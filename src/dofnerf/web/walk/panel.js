@@ -14,6 +14,9 @@ export function connectPanel(walk) {
   const { facts } = walk, [far, near] = facts.range;
   const stops = facts.openings.map((opening) => stopsOf(facts, opening)).map((x) => Math.round(3 * x) / 3);
   Object.assign($("aperture"), { min: SHARP, max: stops[1], step: 1 / 3 });
+  const marks = document.querySelector(".stops").style;
+  marks.setProperty("--count", stops[1] - SHARP);
+  marks.setProperty("--own", `${(-100 * SHARP) / (stops[1] - SHARP)}%`);
   const names = { 0: "Round", "-1": facts.shape };
   walk.shapes().forEach((n) => $("blades").append(new Option(names[n] || `${n} blades`, n)));
 
@@ -71,7 +74,7 @@ export function connectPanel(walk) {
     button.dataset.move = name;
     $("moves").append(button);
   }
-  $("compare").hidden = Boolean(facts.drawn); // the server draws one picture at a time
+  $("compare").hidden = $("size").hidden = Boolean(facts.drawn); // the server draws one picture, of its own size
   connectSplit(walk);
   connectTabs();
 
@@ -190,9 +193,16 @@ export async function drawPhotos(walk) {
     strip.append(button);
     return { photo, paper, button };
   });
-  walk.listeners.push(() => frames.forEach(({ photo, button }) => {
-    button.setAttribute("aria-current", photo === walk.photo);
-  }));
+  let shown = null;
+  walk.listeners.push(() => {
+    if (shown === walk.photo) return;
+    shown = walk.photo;
+    frames.forEach(({ photo, button }) => {
+      button.setAttribute("aria-current", photo === shown);
+      if (photo === shown) button.scrollIntoView({ block: "nearest", inline: "nearest" });
+    });
+  });
+  strip.addEventListener("wheel", (event) => { strip.scrollLeft += event.deltaY; }, { passive: true });
   for (const { photo, paper } of frames) {
     const { width, height } = paper, [x, y] = [width / photo.width, height / photo.height];
     const camera = {
@@ -231,11 +241,14 @@ async function save(walk) {
   const camera = walk.camera(Math.round(canvas.width * scale), Math.round(canvas.height * scale));
   const lens = walk.lensFor(camera), views = stage.viewsFor(lens, walk.facts.range);
   const name = `${walk.facts.title.replace(/[^\p{L}\p{N}._-]+/gu, "-") || "picture"}.png`;
-  const keep = (blob) => {
+  const keep = (blob, { width, height } = camera) => {
     download(blob, name);
-    notice(`${name} is saved, ${camera.width} × ${camera.height}.`);
+    notice(`${name} is saved, ${width} × ${height}.`);
   };
-  if (!stage.gl) return keep(await stage.still(walk.seen(), camera, lens));
+  if (!stage.gl) {
+    const blob = await stage.still(walk.seen(), camera, lens).catch(() => null);
+    return blob ? keep(blob, await createImageBitmap(blob)) : notice("No picture was saved.");
+  }
   let going = true;
   $("busy").hidden = false;
   $("cancel").onclick = () => { going = false; };
@@ -246,7 +259,7 @@ async function save(walk) {
   try {
     const asked = { camera, lens, reach: walk.reach(), views, exposure: view.exposure };
     const paper = await largePicture(stage, asked, tell);
-    if (paper) paper.toBlob(keep);
+    if (paper) paper.toBlob((blob) => keep(blob));
     else notice("No picture was saved.");
   } finally {
     $("busy").hidden = true;

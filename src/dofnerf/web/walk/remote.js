@@ -18,7 +18,8 @@ export class Remote {
       const answer = await fetch("picture", { method: "POST", body: JSON.stringify({ ...plain(seen), level }) });
       if (!answer.ok) return;
       const bitmap = await createImageBitmap(await answer.blob());
-      this.sheet.drawImage(bitmap, 0, 0, this.canvas.width, this.canvas.height);
+      this.last = bitmap;
+      this.put();
       if (this.wanted === seen) this.finished = Boolean(answer.headers.get("X-Finest"));
       if (this.wanted === seen) this.reached = level;
     } catch {
@@ -28,7 +29,12 @@ export class Remote {
     }
   }
 
+  put() {
+    if (this.last) this.sheet.drawImage(this.last, 0, 0, this.canvas.width, this.canvas.height);
+  }
+
   move(seen) {
+    this.put();
     this.wanted = seen;
     this.reached = -1;
     this.finished = false;
@@ -72,10 +78,11 @@ export class Remote {
     return 1;
   }
 
-  // The finest picture as a PNG.
+  // The finest picture as a PNG; null if there is none.
   async still(seen, camera, lens) {
     const asked = { ...plain({ ...seen, camera, lens }), level: 9, png: true };
-    return (await fetch("picture", { method: "POST", body: JSON.stringify(asked) })).blob();
+    const answer = await fetch("picture", { method: "POST", body: JSON.stringify(asked) });
+    return answer.ok ? answer.blob() : null;
   }
 }
 

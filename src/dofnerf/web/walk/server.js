@@ -1,6 +1,7 @@
 // What `dofnerf view` adds: the real photos beside the picture, films of keyframes, and a scene that is still training.
 import { download } from "./save.js";
 import { $, notice } from "./panel.js";
+import { along } from "./keyframes.js";
 import { cameraOf, sideOf } from "./camera.js";
 
 const EVERY = 1500; // milliseconds between questions to the server
@@ -8,12 +9,13 @@ const EVERY = 1500; // milliseconds between questions to the server
 export function connectServer(walk, scene) {
   connectPhotos(walk);
   if (!walk.facts.live) connectFilms(walk);
-  let version = walk.facts.version, busy = false;
+  let version = walk.facts.version, busy = false, gone = false;
   const ask = async () => {
     if (document.hidden || busy) return;
     busy = true;
     try {
       const status = await (await fetch("status")).json();
+      gone = false;
       if (status.version !== version) {
         if (walk.stage.use) await walk.stage.use(await scene(), walk.camera());
         version = status.version;
@@ -25,7 +27,8 @@ export function connectServer(walk, scene) {
       showJobs(status.films);
       if (status.table) showTable(status.table);
     } catch {
-      notice("The viewer has ended; the picture stays.");
+      if (!gone) notice(`The viewer has ended.${walk.facts.drawn ? "" : " You can still look around."}`);
+      gone = true;
     } finally {
       busy = false;
     }
@@ -96,30 +99,36 @@ function connectFilms(walk) {
       };
       button(`${i + 1}`, "Go to", () => walk.fly(frame.pose, frame.lens, frame.exposure));
       row.firstChild.append(frame.paper);
-      button("↑", "Earlier:", () => swap(i, i - 1));
-      button("↓", "Later:", () => swap(i, i + 1));
-      button("✕", "Delete", () => { frames.splice(i, 1); draw(); });
+      button("↑", "Earlier:", () => swap(i, i - 1, 1));
+      button("↓", "Later:", () => swap(i, i + 1, 2));
+      button("✕", "Delete", () => {
+        frames.splice(i, 1);
+        draw();
+        (list.children[Math.min(i, frames.length - 1)]?.lastChild || $("add")).focus();
+      });
+      [row.children[1].disabled, row.children[2].disabled] = [!i, i === frames.length - 1];
       return row;
     }));
     $("preview").disabled = $("render").disabled = frames.length < 2;
   };
-  const swap = (i, j) => {
-    if (j < 0 || j >= frames.length) return;
+  const swap = (i, j, which) => { // the keyboard stays with the keyframe that moves
     [frames[i], frames[j]] = [frames[j], frames[i]];
     draw();
+    const { children } = list.children[j];
+    (children[which].disabled ? children[3 - which] : children[which]).focus();
   };
   $("add").onclick = () => {
     const { pose, lens, exposure } = walk.view;
     frames.push({ pose, lens, exposure, paper: small(walk.canvas) });
     draw();
   };
-  // As the film will run, from keyframe to keyframe; anything that is done to the picture ends it.
-  const play = (i) => {
-    if (i >= frames.length) return;
-    const { pose, lens, exposure } = frames[i], seconds = i ? Number($("seconds").value) : 0.3;
-    walk.fly(pose, lens, exposure, { milliseconds: 1000 * seconds, then: () => play(i + 1) });
+  // As the film will run; anything that is done to the picture ends it.
+  walk.film = (share) => along(frames, share * (frames.length - 1));
+  $("preview").onclick = () => {
+    const { pose, lens, exposure } = frames[0], seconds = Number($("seconds").value) * (frames.length - 1);
+    const then = () => walk.play(1000 * seconds, (share) => walk.set(walk.film(share)));
+    walk.fly(pose, lens, exposure, { milliseconds: 300, then });
   };
-  $("preview").onclick = () => play(0);
   $("render").onclick = async () => {
     const { width, height } = walk.canvas, seconds = Number($("seconds").value);
     const keyframes = frames.map(({ pose, lens, exposure }) => {
@@ -127,8 +136,10 @@ function connectFilms(walk) {
       const { focus, blades, rotation } = lens;
       return { camera, lens: { aperture: lens.opening * pose.focal * camera.fx, focus }, blades, rotation, exposure };
     });
-    const answer = await fetch("films", { method: "POST", body: JSON.stringify({ keyframes, seconds }) });
-    if (!answer.ok) notice((await answer.text()) || "This film cannot be made.");
+    const body = JSON.stringify({ keyframes, seconds });
+    const answer = await fetch("films", { method: "POST", body }).catch(() => null);
+    if (answer?.ok) notice("The film is being made. You can go on, or close this tab.");
+    else notice((await answer?.text()) || "This film cannot be made.");
     $("films").dispatchEvent(new Event("asked"));
   };
   draw();
@@ -142,33 +153,45 @@ function small(canvas) {
   return paper;
 }
 
-const offered = new Set();
+const rows = new Map(), offered = new Set();
 
-// Films that the server makes or has made: how far, how long still, cancel; or to download.
+// Films that the server makes or has made: how far, how long still, cancel; or to download. A row stays the same while
+// its film is made, so that neither a click nor the keyboard loses it.
 function showJobs(films) {
-  $("jobs").replaceChildren(...films.map((film) => {
-    const row = document.createElement("li"), words = document.createElement("span");
-    row.append(words);
-    const button = (text, act) => {
-      row.append(Object.assign(document.createElement("button"), { type: "button", textContent: text, onclick: act }));
-    };
-    if (film.state === "done") {
-      words.textContent = film.name;
-      button("Download", () => fetchFilm(film.name));
-      if (film.fresh && !offered.has(film.name)) {
-        offered.add(film.name);
-        notice(`${film.name} is ready, and kept in ${film.folder}.`);
-      }
-    } else if (film.state === "working") {
-      const left = film.left === null ? "" : `, ${timeWords(film.left)} left`;
-      words.textContent = `${film.name}: ${Math.round(100 * film.share)} %${left}`;
-      button("Cancel", async () => {
-        await fetch(`films/${film.name}`, { method: "DELETE" });
-        $("films").dispatchEvent(new Event("asked"));
-      });
-    } else words.textContent = `${film.name}: ${film.state}`;
-    return row;
-  }));
+  for (const film of films) {
+    if (rows.get(film.name)?.dataset.state !== film.state) rows.set(film.name, jobRow(film));
+    const left = film.left ? `, ${timeWords(film.left)} left` : "";
+    const words = film.state === "working" ? `${film.name}: ${Math.round(100 * film.share)} %${left}`
+      : film.state === "done" ? film.name : `${film.name}: ${film.state}`;
+    const place = rows.get(film.name).firstChild;
+    if (place.textContent !== words) place.textContent = words;
+  }
+  const wanted = films.map(({ name }) => rows.get(name)), list = $("jobs");
+  if (wanted.length !== list.children.length || wanted.some((row, i) => row !== list.children[i])) {
+    list.replaceChildren(...wanted);
+  }
+}
+
+function jobRow(film) {
+  const row = document.createElement("li");
+  row.dataset.state = film.state;
+  row.append(document.createElement("span"));
+  const button = (textContent, onclick) => {
+    const made = Object.assign(document.createElement("button"), { type: "button", textContent, onclick });
+    made.setAttribute("aria-label", `${textContent} ${film.name}`);
+    row.append(made);
+  };
+  if (film.state === "working") {
+    button("Cancel", async () => {
+      await fetch(`films/${film.name}`, { method: "DELETE" }).catch(() => null);
+      $("films").dispatchEvent(new Event("asked"));
+    });
+  } else if (film.state === "done") {
+    button("Download", () => fetchFilm(film.name));
+    if (film.fresh && !offered.has(film.name)) notice(`${film.name} is ready, and kept in ${film.folder}.`, 8);
+    offered.add(film.name);
+  }
+  return row;
 }
 
 function timeWords(seconds) {
@@ -176,6 +199,7 @@ function timeWords(seconds) {
 }
 
 async function fetchFilm(name) {
-  const answer = await fetch(`films/${name}`);
-  if (answer.ok) download(await answer.blob(), name);
+  const answer = await fetch(`films/${name}`).catch(() => null);
+  if (answer?.ok) download(await answer.blob(), name);
+  else notice(`${name} is not there any more.`);
 }

@@ -10,7 +10,7 @@ const CALM = 140; // milliseconds without a change after which the exact picture
 const MOST_PIXELS = 2.4e6, MOST_ON_PHONE = 1.0e6;
 
 export class Walk {
-  // `facts`: what the page knows of the scene (dofnerf/web/walk.py); `stage` draws.
+  // `facts`: what the page knows of the scene (dofnerf/web/walk_page.py); `stage` draws.
   constructor(facts, stage, canvas) {
     Object.assign(this, { facts, stage, canvas, listeners: [], running: [], changed: -1, waiting: null });
     const up = facts.up;
@@ -85,6 +85,7 @@ export class Walk {
     if (this.canvas.width === width && this.canvas.height === height) return;
     [this.canvas.width, this.canvas.height] = [width, height];
     this.touch();
+    if (this.drawn) this.stage.move(this.seen()); // another size empties the canvas
     this.wake();
   }
 
@@ -199,10 +200,10 @@ export class Walk {
     const reach = 0.125 * this.depthOfPivot();
     const { pivot, up, least, facts: { range } } = this;
     const angle = Math.min(0.35, 1.5 * reach / this.depthOfPivot());
+    const held = (pose) => confine(pose, this.walls, 0);
     this.playing = name;
     this.play(1000 * move.seconds, (share) => {
-      const { pose, lens } = move.at(begin, { pivot, up, range, reach, least, angle }, share);
-      const at = confine(pose, this.walls, 0);
+      const { pose, lens } = move.at(begin, { pivot, up, range, reach, least, angle, held }, share), at = held(pose);
       this.set({ pose: at, ...(lens === begin.lens ? this.followed(this.view.pose, at) : { lens }) });
     }, () => { this.playing = null; });
   }
