@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from dofnerf.camera import Camera
+from dofnerf.files.extras import how_to_install
 from dofnerf.models.splat.blurs import sub_apertures
 from dofnerf.models.splat.raster import Gaussians, choose_backend, project, rasterise_mean
 from dofnerf.models.volume.fields.hash import HashConfig, HashField
@@ -95,7 +96,7 @@ def missing(backend: Name) -> str:
     if backend == "cpu":
         return ""
     if find_spec("triton") is None:
-        return "triton is not installed: pip install 'dofnerf[gpu]'"
+        return f"triton is not installed: {how_to_install('gpu')}"
     if torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1":
         return ""
     return "no CUDA device (TRITON_INTERPRET=1 runs it in triton's interpreter)"

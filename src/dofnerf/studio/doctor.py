@@ -84,7 +84,7 @@ def describe_machine(browser: bool) -> dict[str, str]:
         "driver": _driver(),
     }
     for package, extra in _OPTIONAL.items():
-        found[package] = _version(package) or f"not installed (pip install 'dofnerf[{extra}]')"
+        found[package] = _version(package) or f"not installed (the extra {extra!r})"
     found["gsplat"] = f"{_version('gsplat') or 'not installed'} (not needed)"
     found["ffmpeg"] = _ffmpeg()
     found["browser"] = _browser() if browser else "not asked"

@@ -112,6 +112,7 @@ def _refined(job: Job) -> Splats:
     from dofnerf.studio.baking import baked
 
     if job.refined is None:
-        assert isinstance(job.source.model, SplatModel)
+        if not isinstance(job.source.model, SplatModel):  # a plug-in's
+            raise ValueError(f"{job.source.path}: its splats cannot be refined; give --mix light with --ply or --glb")
         job.refined = baked(job.source.model, _cameras(job), tick=job.tick)
     return job.refined
