@@ -39,7 +39,8 @@ scene.camera, scene.cycles.samples, scene.cycles.device = camera, 2048, "CPU"
 scene.cycles.use_denoising, scene.cycles.use_adaptive_sampling, scene.cycles.pixel_filter_type = False, False, "BOX"
 scene.world = None
 material = bpy.data.materials.new("lamp")
-material.use_nodes = True
+if material.node_tree is None:
+    material.use_nodes = True
 material.node_tree.nodes.clear()
 shine, out = (material.node_tree.nodes.new(kind) for kind in ("ShaderNodeEmission", "ShaderNodeOutputMaterial"))
 material.node_tree.links.new(shine.outputs[0], out.inputs["Surface"])

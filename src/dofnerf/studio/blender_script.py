@@ -45,7 +45,8 @@ def add_points(path, place, radius):
     points.name = "points"
     points.matrix_world = Matrix(place).to_4x4()
     material = bpy.data.materials.new("points")
-    material.use_nodes = True
+    if material.node_tree is None:  # before Blender 5, which has it by itself
+        material.use_nodes = True
     nodes, links = material.node_tree.nodes, material.node_tree.links
     nodes.clear()
     colour, shine, out = (nodes.new(kind) for kind in
