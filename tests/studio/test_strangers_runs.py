@@ -14,7 +14,8 @@ from dofnerf.evaluate.charts import curve_chart, measured_plot, pixels_of
 from dofnerf.evaluate.report.run_page import _STEP
 from dofnerf.files.progress import Progress
 from dofnerf.studio.viewer.films import Films
-from dofnerf.train import Run, checkpoint
+from dofnerf.train import KeepConfig, Run, checkpoint
+from dofnerf.train.folder import Recorder
 from dofnerf.train.measured import measured
 
 NAMES = ("[/red].jpg", "[link=http://evil.example]a[/link].jpg", "$\\frac$ $x^$.jpg", ":bomb:.jpg")
@@ -95,6 +96,13 @@ def test_films_that_lead_elsewhere_are_not_served(tmp_path):
     assert films.open("film-1.mp4") is films.open("film-2.mp4") is films.open("film-4.mp4") is None
     with films.open("film-3.mp4") as film:
         assert film.read() == b"film"
+
+
+@pytest.mark.parametrize("name", ["log.txt", "previews", "tensorboard"])
+def test_training_goes_on_in_the_run_alone(tmp_path, name):
+    (tmp_path / name).symlink_to(tmp_path.parent)
+    with pytest.raises(ValueError, match=f"{name}: is a link"):
+        Recorder(tmp_path, KeepConfig(), Progress(quiet=True), None)
 
 
 def test_exports_stay_in_the_run(tmp_path, capsys):
