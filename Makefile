@@ -30,7 +30,8 @@ package: $(VENV)/.stamp-dev
 
 # The site in build/site, with a scene to walk around in, which is trained for it: a minute.
 docs: $(VENV)/.stamp-dev
-	$(BIN)/dofnerf train demo --steps 0.25 --out build/site-run --resume
+	rm -rf build/site-run
+	$(BIN)/dofnerf train demo --steps 0.25 --out build/site-run
 	NO_MKDOCS_2_WARNING=1 DOFNERF_SITE_RUN=build/site-run $(BIN)/mkdocs build -q
 	@echo "open build/site/index.html"
 
