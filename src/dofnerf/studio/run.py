@@ -177,8 +177,8 @@ def write_start(out: Path, config: RunConfig, source: Source, scene: Scene) -> N
         made.append(
             f"# = dofnerf capture {photos} --out {shlex.quote(str(out / SCENE))}, then train, report and export"
         )
-    about = "How wide each photo's lens was, against the middle one, and how far away it was in focus"
-    about += f", in metres ({scene.metres:g} m to a unit of the scene)." if scene.metres else "."
+    about = "How wide open each photo's lens was, against the usual one of all, and how far away it was in focus"
+    about += f" ({scene.metres:g} m to a unit of the scene)." if scene.metres else ", in units of the scene."
     StartPage(out.resolve().name, shown, links, source.lens_rows(scene.metres), about, go_on, made).write(out / START)
 
 

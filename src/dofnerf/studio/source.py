@@ -78,7 +78,8 @@ class Source:
         for name, lens in lenses.items():
             stops = 2 * math.log2(lens.aperture / middle) if lens.aperture > 0 and middle > 0 else None
             near = stops is not None and abs(stops) < 0.05
-            opening = "closed" if stops is None else "as the middle one" if near else f"{stops:+.1f} stops"
+            words = "" if stops is None else f"{abs(stops):.1f} stops {'wider' if stops > 0 else 'narrower'}"
+            opening = "all sharp" if stops is None else "the usual" if near else words
             focus = "infinity" if lens.focus_disparity <= 0 else f"{unit / lens.focus_disparity:.3g}"
             rows.append([name, opening, focus + (" m" if metres and focus != "infinity" else "")])
         return [["Photo", "Aperture", "Focus distance"], *rows] if rows else []

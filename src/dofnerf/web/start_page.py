@@ -35,7 +35,7 @@ class StartPage:
         scene = ""
         if self.scene is not None:
             scene = (
-                f'<iframe src="{quote(self.scene)}" title="The scene, to walk around in" allow="fullscreen"></iframe>'
+                f'<iframe src="{quote(self.scene)}" title="The scene, to walk around in" allow="fullscreen *"></iframe>'
             )
         links = "".join(_link(words, file) for words, file in self.links)
         words = fill(
@@ -70,4 +70,5 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
         return ""
     heads = "".join(f"<th>{html.escape(cell)}</th>" for cell in rows[0])
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows[1:])
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll">{table}</div>'
