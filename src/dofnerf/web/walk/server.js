@@ -110,6 +110,7 @@ function connectFilms(walk) {
       return row;
     }));
     $("preview").disabled = $("render").disabled = frames.length < 2;
+    $("film-hint").hidden = frames.length >= 2;
   };
   const swap = (i, j, which) => { // the keyboard stays with the keyframe that moves
     [frames[i], frames[j]] = [frames[j], frames[i]];
