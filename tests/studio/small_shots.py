@@ -24,6 +24,9 @@ NEAR, FAR = 2.0, 6.0
 CAMERA = Camera(np.eye(4)[:3], FOCAL, FOCAL, WIDTH / 2, HEIGHT / 2, WIDTH, HEIGHT)
 
 
+PHOTO = 2 * WIDTH, 2 * HEIGHT  # pixels of the photos on which runs are said to be trained
+
+
 def card_and_wall(light: float = 2.2) -> SplatModel:
     """The left half near, the right half far, as CAMERA sees it; two pixels a Gaussian, noise in colour."""
     rng, parts = np.random.default_rng(0), []
@@ -58,7 +61,7 @@ def write_run(
     else:
         made, model = config(field=field), None
     frames = tuple(
-        Frame(f"view-{i}", camera.resized(24, 18), InMemory(np.zeros((18, 24, 3)), photo), exif=exif)
+        Frame(f"view-{i}", camera.resized(*PHOTO), InMemory(np.zeros((*PHOTO[::-1], 3)), photo), exif=exif)
         for i, camera in enumerate(views)
     )
     setting = Setting.of(Scene("small", "test", frames, 1.6, 7.5, (0, 1, 2, 4), (3,)))

@@ -12,7 +12,20 @@ import pytest
 import torch
 from looks import printed
 from PIL import Image
-from small_shots import CAMERA, FAR, FOCAL, HEIGHT, NEAR, WIDTH, card_and_wall, halves, psnr, write_ply, write_run
+from small_shots import (
+    CAMERA,
+    FAR,
+    FOCAL,
+    HEIGHT,
+    NEAR,
+    PHOTO,
+    WIDTH,
+    card_and_wall,
+    halves,
+    psnr,
+    write_ply,
+    write_run,
+)
 from small_splats import through_points
 
 from dofnerf import scenes
@@ -156,8 +169,8 @@ def test_as_shot_is_the_lens_that_was_learned(render, made):
     lens = Run.load(made / "run").lens
     listed = read_cameras("shots/transforms.json")
     assert [view.lens.focus_depth for view in listed] == pytest.approx(lens.focus_depth.tolist())
-    # The run was trained on photos 24 pixels wide: a picture of 64 has as many times the blur.
-    assert [view.lens.aperture for view in listed] == pytest.approx((lens.aperture * WIDTH / 24).tolist())
+    # The run was trained on photos twice as wide as the picture, which has half the blur.
+    assert [view.lens.aperture for view in listed] == pytest.approx((lens.aperture * WIDTH / PHOTO[0]).tolist())
     assert words.count("as shot") == 4
     words = render("wall.ply", *ply(made), "--as-shot", "--width", 128)
     assert f"aperture 18, focus {FAR:g}: as shot" in words
@@ -176,8 +189,8 @@ def test_the_paper_s_k_and_f_stops_by_hand(render, made):
 
 
 def test_stops_are_relative_to_the_lens_of_the_photos(render, made):
-    """The photos are 24 pixels wide, the picture 64; two stops wider is twice the radius."""
-    own = float(Run.load(made / "run").lens.aperture.detach().median()) * WIDTH / 24
+    """The photos are twice as wide as the picture; two stops wider is twice the radius."""
+    own = float(Run.load(made / "run").lens.aperture.detach().median()) * WIDTH / PHOTO[0]
     where = "run", "--view", 3, "--focus", 2, "--out", "out.png"
     assert f"aperture {own:.4g}, focus 2: the aperture of the photos" in render(*where, "--stops", 0)
     assert f"aperture {2 * own:.4g}, focus 2: 2 stops wider than the photos" in render(*where, "--stops", 2)
@@ -190,13 +203,13 @@ def test_exif_gives_the_scale_and_so_true_f_numbers(render, tmp_path):
     """A lens of 30 mm at f/2.5 has a radius of 6 mm; the run says how many scene units that is."""
     write_run(tmp_path / "told", exif=Exif(f_number=2.5, focal_length=30.0))
     learned = float(Run.load(tmp_path / "told").lens.aperture[0].detach())
-    metres = 0.006 / (learned / (FOCAL * 24 / WIDTH))
+    metres = 0.006 / (learned / (FOCAL * PHOTO[0] / WIDTH))
     where = tmp_path / "told", "--view", 3, "--focus", 2, "--out", "out.png"
     words = render(*where, "--fstop", 2.5)
     assert f"1 scene unit = {metres:.3g} m ± 0 % by EXIF" in words
     # 30 mm are 60 of 64 pixels: the sensor is 32 mm wide. The photos' own f-number is their own aperture.
-    assert f"aperture {learned * WIDTH / 24:.4g}, focus 2: f/2.5 at 30 mm on a sensor 32 mm wide" in words
-    assert f"aperture {learned * WIDTH / 24 / 2:.4g}, focus 2: f/5" in render(*where, "--fstop", 5)
+    assert f"aperture {learned * WIDTH / PHOTO[0]:.4g}, focus 2: f/2.5 at 30 mm on a sensor 32 mm wide" in words
+    assert f"aperture {learned * WIDTH / PHOTO[0] / 2:.4g}, focus 2: f/5" in render(*where, "--fstop", 5)
     assert "aperture 0.18, focus 2: f/5" in render(*where, "--fstop", 5, "--unit", 1)  # 60 px × 3 mm
 
 

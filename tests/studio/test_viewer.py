@@ -259,7 +259,8 @@ def test_a_film_is_planned_made_and_kept_when_the_tab_is_closed(served, watched)
     page.click("#add")  # three, so that there is a curve
     page.click("#render")
     page.wait_for_selector("#jobs button >> text=Cancel")
-    assert page.locator("#jobs li").count() == len(served.viewer.films.facts())  # the name that was free is taken again
+    # The name that was free is taken again.
+    until(lambda: page.locator("#jobs li").count() == len(served.viewer.films.facts()))
     times = [0.0, 0.3, 0.9, 1.0, 1.6, 2.0]
     previewed = page.evaluate("(times) => times.map((time) => dofnerf.film(time / 2))", times)
     page.context.close()

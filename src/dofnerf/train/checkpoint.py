@@ -183,6 +183,10 @@ def _check_setting(setting: Setting) -> None:
         raise ValueError(f"the scene's disparities are {far:g} and {near:g}, expected 0 < far < near")
     if not all(0 < focal < LARGEST_NUMBER for focal in setting.focal):
         raise ValueError("a focal length is not above 0, or absurd")
+    if not all(abs(number) < LARGEST_NUMBER for place in setting.positions for number in place):
+        raise ValueError("a camera's position is absurd")
+    if setting.positions and len(setting.positions) != len(setting.photos):
+        raise ValueError(f"{len(setting.photos)} photos, but {len(setting.positions)} positions")
     lengths = [setting.metres, *(known for known in (*setting.focal_mm, *setting.f_numbers) if known != 0)]
     if not all(length is None or SMALLEST_NUMBER < length < LARGEST_NUMBER for length in lengths):
         raise ValueError("a scale, focal length in millimetres or f-number is not above 0, or absurd")

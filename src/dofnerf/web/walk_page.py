@@ -76,14 +76,22 @@ def opening(aperture: float, camera: Camera) -> float:
 
 
 def packed_scene(
-    splats: Splats, background: Sequence[float], near: float, antialiased: bool, light: Curve, lens_light: Curve
+    splats: Splats,
+    background: Sequence[float],
+    near: float,
+    antialiased: bool,
+    light: Curve,
+    lens_light: Curve,
+    seen_from: Sequence[Sequence[float]] = (),
 ) -> bytes:
-    """Gaussians as the page reads them. They blend in `light`, blur adds up in `lens_light`."""
+    """Gaussians as the page reads them. They blend in `light`, blur adds up in `lens_light`; `seen_from` as in
+    `SplatModel`."""
     rotations = splats.rotations / np.maximum(np.linalg.norm(splats.rotations, axis=1, keepdims=True), 1e-12)
     opacities = 1 / (1 + np.exp(-splats.opacities.astype(np.float64)))
     numbers = Packed(splats.means, rotations, np.exp(splats.log_scales), opacities, splats.harmonics)
     told = {"near": near, "antialiased": antialiased, "background": [float(part) for part in background]}
-    return pack(numbers, told | {"curve": list(curve_pieces(light)), "lensCurve": list(curve_pieces(lens_light))})
+    curves = {"curve": list(curve_pieces(light)), "lensCurve": list(curve_pieces(lens_light))}
+    return pack(numbers, told | curves | {"seenFrom": [list(one) for one in seen_from]})
 
 
 def packed_model(model: Model, light: Curve) -> bytes | None:
@@ -91,7 +99,9 @@ def packed_model(model: Model, light: Curve) -> bytes | None:
     made_of, style = model.splats(), getattr(model, "style", None)
     if made_of is None or not isinstance(style, Style):
         return None
-    return packed_scene(*made_of, style.near, style.antialiased, style.light, light)
+    photos = getattr(model, "seen_from", None)
+    known = () if photos is None else photos.tolist()
+    return packed_scene(*made_of, style.near, style.antialiased, style.light, light, known)
 
 
 def page(facts: dict[str, Any], poster: np.ndarray, scene: bytes | None) -> str:

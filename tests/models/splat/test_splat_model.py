@@ -1,5 +1,6 @@
 """A scene of Gaussians, sharp and through a lens in three ways."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -171,3 +172,35 @@ def test_a_model_comes_back_from_its_state():
     other = SplatModel(random_gaussians(seen_by, 20, seed=7))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other.picture(seen_by).image, model.picture(seen_by).image)
+
+
+def test_nothing_is_finer_than_the_photos_could_tell():
+    photo = camera(40, 32)
+    # Needles: trained, each looks as wide as a pixel's low-pass filter makes it.
+    needles = random_gaussians(photo, 60)
+    needles = needles._replace(log_scales=needles.log_scales + torch.tensor([0.0, -4.0, -4.0]))
+    seen_from = torch.tensor([[*photo.position, photo.fx]])
+    plain, ours = SplatModel(needles), SplatModel(needles, seen_from=seen_from)
+    assert torch.equal(ours.view(photo).image, plain.view(photo).image)
+    assert torch.equal(ours.view(photo.resized(20, 16)).image, plain.view(photo.resized(20, 16)).image)
+
+    def off(model, large):
+        """Of a picture that is four times as large, and made smaller again."""
+        shown = model.view(large).image.reshape(32, 4, 40, 4, 3).mean((1, 3))
+        return float((shown - plain.view(photo).image).square().mean().sqrt())
+
+    large = photo.resized(160, 128)
+    assert off(ours, large) < 0.3 * off(plain, large)
+
+
+def test_a_nearer_camera_sees_needles_as_wide_as_a_photo_does():
+    photo = camera(64, 48)
+    needle = random_gaussians(photo, 1)
+    ahead = torch.from_numpy(photo.position + 4.0 * photo.forward).float()
+    scales = torch.log(torch.tensor([[0.3, 1e-4, 1e-4]]))
+    needle = needle._replace(means=ahead[None], log_scales=scales, opacity_logits=torch.tensor([3.0]))
+    model = SplatModel(needle, seen_from=torch.tensor([[*photo.position, photo.fx]]))
+    near = replace(photo, camera_to_world=photo.camera_to_world.copy())
+    near.camera_to_world[:, 3] += (ahead.numpy() - photo.position) / 2
+    covered = [float(model.view(one).alpha.sum()) for one in (photo, near)]
+    assert covered[1] == pytest.approx(4 * covered[0], rel=0.1)  # twice as near: four times the area

@@ -12,6 +12,7 @@ from dofnerf.camera import Camera
 from dofnerf.files.ply import Splats
 from dofnerf.models.base import PLAIN, Blur, Model, Parts, View
 from dofnerf.models.splat.blurs import Shot, blur_model, points_of_parts, sharp_picture, sub_apertures
+from dofnerf.models.splat.gaussians import LOW_PASS
 from dofnerf.models.splat.quick import quick_picture
 from dofnerf.models.splat.raster import (
     CLASSIC,
@@ -30,6 +31,7 @@ from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve
 from dofnerf.optics.shapes import Disc
 
+_ROUNDING = 0.999  # so that the nearest photo itself sees Gaussians as they were trained
 _OPACITY = 0.5  # of Gaussians at the start
 _SIZE = 0.7  # of Gaussians at the start, in distances to their neighbours
 _SUB_APERTURES = 12  # in a view of one layer; fewer would be visible in light sources out of focus
@@ -43,14 +45,22 @@ class SplatModel(Model):
     A sharp view is blended in the light of `style`, a view through a lens in that of `Blur.light`. These are the same
     for scenes trained here, so aperture 0 gives the sharp view. Gaussians of other tools, which blend display values
     (`Style(light=1)`), look as they do there if sharp, and are blurred in linear light all the same. `background` (3,)
-    is in display values. `unit` is the median size at the start, in which learning rates are measured.
+    is in display values. `unit` is the median size at the start, in which learning rates are measured. `seen_from`
+    (M, 4): positions and focal lengths in pixels of the training photos, if there are any (see `seen_by`).
     """
 
     is_quick = True
     background: Tensor
     unit: Tensor
+    seen_from: Tensor
 
-    def __init__(self, gaussians: Gaussians, style: Style = CLASSIC, background: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        gaussians: Gaussians,
+        style: Style = CLASSIC,
+        background: Tensor | None = None,
+        seen_from: Tensor | None = None,
+    ) -> None:
         super().__init__()
         like, harmonics = gaussians.means.detach(), gaussians.harmonics
         self.means, self.log_scales, self.rotations, self.opacity_logits, self.base, self.directional = (
@@ -60,6 +70,8 @@ class SplatModel(Model):
         self.register_buffer("background", like.new_zeros(3) if background is None else background.detach().clone())
         size = gaussians.log_scales.detach().mean(-1).exp()
         self.register_buffer("unit", size.median() if len(size) else like.new_ones(()))
+        photos = like.new_zeros(0, 4) if seen_from is None else seen_from.to(like)
+        self.register_buffer("seen_from", photos, persistent=False)
 
     @property
     def gaussians(self) -> Gaussians:
@@ -68,33 +80,53 @@ class SplatModel(Model):
         return Gaussians(self.means, self.log_scales, self.rotations, self.opacity_logits, harmonics)
 
     @torch.no_grad()
+    def seen_by(self, camera: Camera) -> Gaussians:
+        """The Gaussians without detail that is finer than what the photos could tell.
+
+        Training adds the low-pass filter of a pixel to each. Nothing keeps a Gaussian from being thinner than that, and
+        in a larger or nearer picture, whose pixels are finer, it would show as a needle. So each gets as much variance
+        as is missing to the filter of the photo whose pixels are the finest there. (The 3D smoothing filter of
+        Mip-Splatting, Yu et al. 2024; ours is added when a picture is drawn, and training photos look as they did.)
+        """
+        found = self.gaussians
+        if not len(self.seen_from):
+            return found
+        eye = torch.from_numpy(camera.position).to(found.means)
+        away = torch.cdist(found.means, self.seen_from[:, :3], compute_mode="donot_use_mm_for_euclid_dist")
+        finest, pixel = (away / self.seen_from[:, 3]).amin(1), (found.means - eye).norm(dim=-1) / camera.fx
+        missing = LOW_PASS * ((_ROUNDING * finest).square() - pixel.square()).clamp(min=0)
+        if not bool(missing.any()):
+            return found
+        return found._replace(log_scales=((2 * found.log_scales).exp() + missing[:, None]).log() / 2)
+
+    @torch.no_grad()
     def view(self, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN) -> View:
         """The picture of a camera; through a lens in `blur.layers` layers of depth. One layer is faster and less exact:
         blur model "gaussian", or "scatter" if the aperture is not a disc. A lens with a character is seen through many
         sub-apertures."""
-        if lens is None:
-            return self.picture(camera)
-        if not lens.shape.is_flat:
-            image = self.picture(camera, lens, parts=_PARTS_OF_REAL_LENS, light=blur.light).image
-            sharp = self.picture(camera)
-        elif blur.layers > 1:
+        if lens is not None and lens.shape.is_flat and blur.layers > 1:
             sharp, layers = self.layers(camera, blur.layers)
             radius = lens.coc_radius_from_disparity(layers.disparity)
             image = scatter_layers(layers.colour, layers.alpha, radius, lens.shape, blur.light)
+            return sharp._replace(image=image)
+        seen, shot = self.seen_by(camera), Shot(self.style, self.background, blur.light)
+        sharp = sharp_picture(seen, camera, shot)
+        if lens is None:
+            return sharp
+        if not lens.shape.is_flat:
+            shot = replace(shot, sub_apertures=_PARTS_OF_REAL_LENS)
+            image = blur_model("gaussian").picture(seen, camera, lens, shot).image
+        elif isinstance(lens.shape, Disc):
+            image = quick_picture(seen, camera, lens, replace(shot, sub_apertures=_SUB_APERTURES))
         else:
-            if isinstance(lens.shape, Disc):
-                shot = Shot(self.style, self.background, blur.light, _SUB_APERTURES)
-                image = quick_picture(self.gaussians, camera, lens, shot)
-            else:
-                image = self.picture(camera, lens, "scatter", light=blur.light).image
-            sharp = self.picture(camera)
-        return View(image, sharp.disparity, sharp.alpha)
+            image = blur_model("scatter").picture(seen, camera, lens, shot).image
+        return sharp._replace(image=image)
 
     @torch.no_grad()
     def light(self, camera: Camera, curve: Curve) -> Tensor:
         if curve != self.style.light:
             return super().light(camera, curve)
-        drawn = rasterise(project(self.gaussians, camera, style=self.style), camera.width, camera.height)
+        drawn = rasterise(project(self.seen_by(camera), camera, style=self.style), camera.width, camera.height)
         return Shot(self.style, self.background).over_background(drawn, curve)
 
     @torch.no_grad()
@@ -102,7 +134,7 @@ class SplatModel(Model):
         """The Gaussians in `count` bins of equal steps in disparity, from the farthest to the nearest thing seen, each
         bin rendered alone: it shows what is occluded in the view, too. Composited, the layers are the view."""
         light, shot = self.style.light, Shot(self.style, self.background)
-        projected = project(self.gaussians, camera, style=self.style)
+        projected = project(self.seen_by(camera), camera, style=self.style)
         sharp = shot.finished(rasterise(projected, camera.width, camera.height), light)
         seen = sharp.disparity[sharp.alpha > _SEEN]
         low, high = (float(seen.min()), float(seen.max())) if len(seen) else (0.0, 1.0)
@@ -128,8 +160,9 @@ class SplatModel(Model):
         light: Curve = 2.2,
         columns: tuple[int, int] | None = None,
     ) -> View:
-        """The same with gradients, which reach the Gaussians and the lens; harmonics above `degree` are ignored. Of
-        the picture's columns, only those from the first of `columns` up to the second, if given.
+        """The picture of a training photo's camera, with gradients, which reach the Gaussians and the lens; harmonics
+        above `degree` are ignored. Of the picture's columns, only those from the first of `columns` up to the second,
+        if given.
 
         `blur` is the name of a blur model (blurs.py). One that divides the lens uses `parts` sub-apertures, rotated by
         `turn`. Blur adds up in linear light of the curve `light`.
@@ -148,7 +181,8 @@ class SplatModel(Model):
         style, shot = self.style, Shot(self.style, self.background)
         # Each narrower than its share of the lens: a Gaussian's tails would make the rim of the whole look soft.
         parts = (part._replace(radius=part.radius / 2) for part in sub_apertures(count))
-        views = (draw(self.gaussians, camera, lens.aperture, lens.focus_disparity, part, style) for part in parts)
+        seen = self.seen_by(camera)
+        views = (draw(seen, camera, lens.aperture, lens.focus_disparity, part, style) for part in parts)
         return Parts(torch.stack([shot.over_background(one, style.light) for one in views]), points_of_parts(count))
 
     def warm_up(self, camera: Camera) -> None:
@@ -171,10 +205,16 @@ class SplatModel(Model):
 
 
 def begin_splats(
-    points: Tensor, colours: Tensor, sizes: Tensor, degree: int, light: Curve, nearest: float = 1.0
+    points: Tensor,
+    colours: Tensor,
+    sizes: Tensor,
+    degree: int,
+    light: Curve,
+    nearest: float = 1.0,
+    seen_from: Tensor | None = None,
 ) -> SplatModel:
     """Round Gaussians at `points` (N, 3) of `colours` (N, 3) and `sizes` (N,), before their mean colour. `nearest` is
-    the least depth of the scene, of which the near plane is a share."""
+    the least depth of the scene, of which the near plane is a share; `seen_from` as in `SplatModel`."""
     count = len(points)
     harmonics = torch.zeros(count, (degree + 1) ** 2, 3)
     harmonics[:, 0] = from_colour(colours)
@@ -185,4 +225,4 @@ def begin_splats(
         torch.full((count,), math.log(_OPACITY / (1 - _OPACITY))),
         harmonics,
     )
-    return SplatModel(gaussians, Style(light=light, near=Style.near * nearest), colours.mean(0))
+    return SplatModel(gaussians, Style(light=light, near=Style.near * nearest), colours.mean(0), seen_from)

@@ -193,14 +193,17 @@ class SplatMethod(Method):
     def begin(self, config: RunConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:
         start = starting_points(scene, config.method.count(data.size), config.seed)
         points, colours, sizes = (torch.from_numpy(part) for part in (start.points, start.colours, start.sizes))
-        model = begin_splats(points, colours, sizes, config.method.degree, config.light, _nearest(setting))
+        model = begin_splats(
+            points, colours, sizes, config.method.degree, config.light, _nearest(setting), _seen_from(setting)
+        )
         model.notes = (start.how,)
         return model
 
     def like(self, config: RunConfig, setting: Setting, shapes: Mapping[str, torch.Size]) -> Model:
         count = shapes["means"][0]
         places = torch.zeros(count, 3)
-        return begin_splats(places, places, torch.ones(count), config.method.degree, config.light, _nearest(setting))
+        known = config.method.degree, config.light, _nearest(setting), _seen_from(setting)
+        return begin_splats(places, places, torch.ones(count), *known)
 
     def memory(self, model: SplatModel, photos: int) -> dict[str, Tensor]:
         """`order` of the photos of a round; each Gaussian's share of the `error` and its `coverage` in pixels."""
@@ -224,6 +227,13 @@ class SplatMethod(Method):
             for name, rate in rates.items()
         ]
         return [places, *others]
+
+
+def _seen_from(setting: Setting) -> torch.Tensor | None:
+    """(M, 4): positions and focal lengths of the photos; None for runs of before positions were kept."""
+    if not setting.positions:
+        return None
+    return torch.tensor([[*place, focal] for place, focal in zip(setting.positions, setting.focal, strict=True)])
 
 
 def _nearest(setting: Setting) -> float:

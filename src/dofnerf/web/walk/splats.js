@@ -29,7 +29,7 @@ uniform vec4 frame;        // left, top, right, bottom of the picture that this 
 uniform vec3 blur;         // aperture (pixels x scene units), focus disparity, radius (0: pinhole, 1: the whole lens)
 uniform vec2 filtered;     // variance of the low-pass; of what is added later, when the picture is enlarged
 uniform float near;
-uniform float kept;        // low-pass variance that does not reduce the opacity
+uniform float keeps;       // 1 if the low-pass does not reduce the opacity, else 0
 uniform vec3 curve;
 uniform highp usampler2D order;
 uniform int count;
@@ -88,7 +88,9 @@ void main() {
   float uu = dot(u, u), uv = dot(u, v), vv = dot(v, v), flatness = dot(cross(u, v), cross(u, v));
   float disparity = 1.0 / depth, coc = blur.x * (blur.y - disparity), reduced = blur.z * coc;
   float narrow = (uu + vv) / 2.0 - length(vec2((uu - vv) / 2.0, uv)); // variance along the shorter axis
-  float grown = max(filtered.x + reduced * reduced / 4.0 - filtered.y, ${LOW_PASS} - narrow);
+  float photo = scale.w * lens.x / length(local); // side, in pixels, of the finest pixel of a photo there
+  float least = max(filtered.x, ${LOW_PASS} * photo * photo), kept = keeps * least;
+  float grown = max(least + reduced * reduced / 4.0 - filtered.y, ${LOW_PASS} - narrow);
   float det = flatness + grown * (uu + vv) + grown * grown;
   float detKept = max(flatness + kept * (uu + vv) + kept * kept, 1e-30);
   float opacity = solid * sqrt(detKept / det);
@@ -154,10 +156,13 @@ void main() {
 }`;
 
 export class Splats {
-  // `scene`: count, degree, means, quaternions, scales, opacities, harmonics (Float32Array each), near, antialiased.
+  // `scene`: count, degree, means, quaternions, scales, opacities, harmonics (Float32Array each), near, antialiased,
+  // and seenFrom: [x, y, z, focal length in pixels] of the photos that it was trained on. Nothing is drawn finer than
+  // the pixels of these, as in models/splat/model.py.
   constructor(gl, scene) {
     Object.assign(this, { gl, scene, count: scene.count, drawn: scene.count });
     const kinds = (scene.degree + 1) ** 2;
+    this.finest = finestPixels(scene);
     this.row = [3 + kinds, Math.floor(ROW / (3 + kinds))];
     const rows = Math.max(1, Math.ceil(this.count / this.row[1]));
     this.data = floatTexture(gl, this.row[0] * this.row[1], rows, this.table(rows, kinds));
@@ -184,7 +189,8 @@ export class Splats {
     this.reorder(Uint32Array.from({ length: this.count }, (_, i) => i));
   }
 
-  // All numbers of the Gaussians: place and opacity, quaternion, scales, and each coefficient in a texel of its own.
+  // All numbers of the Gaussians: place and opacity, quaternion, scales and the finest pixel, and each coefficient in a
+  // texel of its own.
   table(rows, kinds) {
     const { means, quaternions, scales, opacities, harmonics } = this.scene, [each, across] = this.row;
     const out = new Float32Array(4 * each * across * rows);
@@ -194,6 +200,7 @@ export class Splats {
       out[at + 3] = opacities[i];
       out.set(quaternions.subarray(4 * i, 4 * i + 4), at + 4);
       out.set(scales.subarray(3 * i, 3 * i + 3), at + 8);
+      out[at + 11] = this.finest[i];
       for (let k = 0; k < kinds; k++) {
         const from = 3 * (i * kinds + k);
         out.set(harmonics.subarray(from, from + 3), at + 12 + 4 * k);
@@ -263,7 +270,9 @@ export class Splats {
       const depth = [0, 1, 2].reduce((sum, k) => sum - (means[i + k] - position[k]) * axes[6 + k], 0);
       if (depth <= near) continue;
       all += 1;
-      if ((a + b + c - Math.max(a, b, c) - Math.min(a, b, c)) * fx < FINE * depth) fine += 1;
+      const middle = a + b + c - Math.max(a, b, c) - Math.min(a, b, c);
+      const low = Math.sqrt(LOW_PASS) * this.finest[this.indices[n]];
+      if (Math.hypot(middle, low) * fx < FINE * depth) fine += 1;
     }
     return all ? fine / all : 1;
   }
@@ -297,7 +306,7 @@ export class Splats {
     gl.uniform3f(at.blur, lens.aperture, lens.focus, radius);
     gl.uniform1f(at.near, this.scene.near);
     gl.uniform2f(at.filtered, LOW_PASS / times ** 2, times > 1 ? ENLARGED : 0);
-    gl.uniform1f(at.kept, this.scene.antialiased ? 0.0 : LOW_PASS / times ** 2);
+    gl.uniform1f(at.keeps, this.scene.antialiased ? 0.0 : 1.0);
     gl.uniform3fv(at.curve, curve);
     gl.bindVertexArray(null);
     gl.drawArrays(gl.TRIANGLES, 0, 3);
@@ -325,6 +334,15 @@ export class Splats {
     gl.deleteBuffer(this.corners);
     gl.deleteVertexArray(this.quads);
   }
+}
+
+// The side of the finest pixel with which a photo shows each Gaussian, in scene units; 0 where no photos are known.
+function finestPixels({ count, means, seenFrom = [] }) {
+  return Float32Array.from({ length: count }, (_, i) => {
+    const [x, y, z] = means.subarray(3 * i, 3 * i + 3);
+    const sides = seenFrom.map(([px, py, pz, focal]) => Math.hypot(x - px, y - py, z - pz) / focal);
+    return sides.length ? sides.reduce((a, b) => Math.min(a, b)) : 0;
+  });
 }
 
 function plainTexture(gl, width, height, format) {
