@@ -25,7 +25,8 @@ TRUE = 0.8  # of the strength in every other photo; none in the others
 FEW = ["--max-radius", "8", "--search-width", "16", "--refits"]
 SMALL = ["--field.levels", "4", "--field.log2-size", "10", "--field.finest", "32", "--sampling.samples", "8"]
 FLAGS = {
-    "splat": ["--pinhole-steps", "60", "--lens-steps", "40", "--sub-aperture-steps", "4", "--splats", "500", *FEW],
+    "splat": ["--pinhole-steps", "60", "--lens-steps", "40", "--sub-aperture-steps", "4", "--splats", "500", *FEW,
+              "--no-exposure", "--no-refine-poses", "--no-refine-focal"],
     "hash": ["--field", "hash", "--pinhole-steps", "60", "--lens-steps", "4", "--lens-ray-steps", "30", "--rays", "256",
              "--patch-size", "16", *SMALL, *FEW],
 }  # fmt: skip

@@ -57,7 +57,8 @@ def splats(**own):
     """All stages; 32 columns are two tiles for each of two processes, 12 are one and a narrower one."""
     stages = {"pinhole_steps": 6, "lens_steps": 6, "sub_aperture_steps": 12, "sub_apertures": 3}
     lens = {"refits": (0.5,), "search_width": 24, "max_radius": 8.0}
-    return preset("fast", "splat").changed({"method": {"splats": 300, **stages, **own}, "lens": lens})
+    falls = {"fall": "exponential", "decay": 0.1}  # lower rates make less of rounding
+    return preset("fast", "splat").changed({"method": {"splats": 300, **stages, **falls, **own}, "lens": lens})
 
 
 def watched(world, made, out=None, resume=False):
