@@ -37,7 +37,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "results.md"
 KEPT = ("wanted", "paper")  # columns that no run changes
-WHEN = "date, commit"  # the column of a table whose rows were measured at different times
 
 
 def claims(folder: Path) -> dict[str, dict[str, Any]]:
@@ -70,11 +69,11 @@ def page(found: dict[str, dict[str, Any]]) -> str:
 
 
 def table(part: dict[str, Any]) -> list[str]:
-    """A table, and below it who measured it when, unless a column says so."""
+    """A table, and below it what measured it when."""
     columns, rows = part["columns"], part["rows"]
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}", *(f"| {' | '.join(row)} |" for row in rows)]
     text = "\n".join(re.sub(r"\|  (?=\|)", "| ", line) for line in lines)
-    notes = [measured(run) for run in part.get("runs", []) if WHEN not in columns]
+    notes = [measured(run) for run in part.get("runs", [])]
     return [text, *([f"*{'; '.join(filter(None, notes))}.*"] if any(notes) else [])]
 
 
@@ -101,19 +100,16 @@ def measure(run: dict[str, Any], part: dict[str, Any], values: dict[str, str]) -
     done = subprocess.run(words, cwd=ROOT, env=variables, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         return f"ended with exit code {done.returncode}"
-    changed = read(run["reads"], done.stdout, part)
+    read(run["reads"], done.stdout, part)
     run["measured"] = {
         "date": str(datetime.date.today()), "commit": commit(), "load": load, "machine": machine(),
     }  # fmt: skip
-    for row in changed if WHEN in part["columns"] else ():
-        row[part["columns"].index(WHEN)] = f"{run['measured']['date']}, {run['measured']['commit']}"
     return ""
 
 
-def read(reads: Any, output: str, part: dict[str, Any]) -> list[list[str]]:
-    """Take figures from what a command printed; returns the rows that it gave. ValueError if something is not there."""
+def read(reads: Any, output: str, part: dict[str, Any]) -> None:
+    """Take figures from what a command printed. ValueError if something is not there."""
     columns, rows = part["columns"], part["rows"]
-    changed = []
     if reads == "table":
         printed = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in output.splitlines() if
                    line.startswith("|")]  # fmt: skip
@@ -123,16 +119,13 @@ def read(reads: Any, output: str, part: dict[str, Any]) -> list[list[str]]:
                 raise ValueError(f"the output has no row {row[0]!r}")
             for i, (column, cell) in enumerate(zip(columns, by_name[row[0]], strict=False)):
                 row[i] = row[i] if i == 0 or column in KEPT else cell
-            changed.append(row)
-        return changed
+        return
     for one in reads:
         row = rows[one["row"]] if isinstance(one["row"], int) else next(row for row in rows if row[0] == one["row"])
         found = re.search(one["find"], output, re.M | re.S)
         if not found:
             raise ValueError(f"the output has nothing like {one['find']!r}")
         row[columns.index(one["column"])] = one.get("show", "{0}").format(*found.groups())
-        changed.append(row)
-    return changed
 
 
 def commit() -> str:

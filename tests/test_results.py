@@ -28,6 +28,7 @@ def test_the_page_is_what_the_files_give():
 def test_tables_are_whole(name, part):
     assert all(len(row) == len(part["columns"]) for row in part["rows"])
     assert part["runs"], f"{name}: a table says by which command it was made, and when"
+    assert len({run["measured"].get("commit") for run in part["runs"]}) == 1, f"{name}: a table is of one commit"
     firsts = [row[0] for row in part["rows"]]
     for run in part["runs"]:
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", run["measured"]["date"])
