@@ -72,6 +72,7 @@ class SplatModel(Model):
         self.register_buffer("unit", size.median() if len(size) else like.new_ones(()))
         photos = like.new_zeros(0, 4) if seen_from is None else seen_from.to(like)
         self.register_buffer("seen_from", photos, persistent=False)
+        self._finest: tuple[tuple[int, int, int], Tensor] | None = None
 
     @property
     def gaussians(self) -> Gaussians:
@@ -92,12 +93,23 @@ class SplatModel(Model):
         if not len(self.seen_from):
             return found
         eye = torch.from_numpy(camera.position).to(found.means)
-        away = torch.cdist(found.means, self.seen_from[:, :3], compute_mode="donot_use_mm_for_euclid_dist")
-        finest, pixel = (away / self.seen_from[:, 3]).amin(1), (found.means - eye).norm(dim=-1) / camera.fx
-        missing = LOW_PASS * ((_ROUNDING * finest).square() - pixel.square()).clamp(min=0)
+        pixel = (found.means - eye).norm(dim=-1) / camera.fx
+        missing = LOW_PASS * ((_ROUNDING * self._finest_pixels()).square() - pixel.square()).clamp(min=0)
         if not bool(missing.any()):
             return found
         return found._replace(log_scales=((2 * found.log_scales).exp() + missing[:, None]).log() / 2)
+
+    def _finest_pixels(self) -> Tensor:
+        """(N,): the side of the finest pixel with which a photo shows each Gaussian, in scene units; kept until the
+        Gaussians move."""
+        means = self.means.detach()
+        state = means.data_ptr(), self.means._version, len(means)
+        if self._finest is None or self._finest[0] != state:
+            finest = torch.full_like(means[:, 0], torch.inf)
+            for photo in self.seen_from:  # one after the other: all at once may not fit into memory
+                finest = torch.minimum(finest, (means - photo[:3]).norm(dim=-1) / photo[3])
+            self._finest = state, finest
+        return self._finest[1]
 
     @torch.no_grad()
     def view(self, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN) -> View:
