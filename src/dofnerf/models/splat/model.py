@@ -72,7 +72,6 @@ class SplatModel(Model):
         self.register_buffer("unit", size.median() if len(size) else like.new_ones(()))
         photos = like.new_zeros(0, 4) if seen_from is None else seen_from.to(like)
         self.register_buffer("seen_from", photos, persistent=False)
-        self._finest: tuple[tuple[int, int, int], Tensor] | None = None
 
     @property
     def gaussians(self) -> Gaussians:
@@ -100,16 +99,12 @@ class SplatModel(Model):
         return found._replace(log_scales=((2 * found.log_scales).exp() + missing[:, None]).log() / 2)
 
     def _finest_pixels(self) -> Tensor:
-        """(N,): the side of the finest pixel with which a photo shows each Gaussian, in scene units; kept until the
-        Gaussians move."""
+        """(N,): the side of the finest pixel with which a photo shows each Gaussian, in scene units."""
         means = self.means.detach()
-        state = means.data_ptr(), self.means._version, len(means)
-        if self._finest is None or self._finest[0] != state:
-            finest = torch.full_like(means[:, 0], torch.inf)
-            for photo in self.seen_from:  # one after the other: all at once may not fit into memory
-                finest = torch.minimum(finest, (means - photo[:3]).norm(dim=-1) / photo[3])
-            self._finest = state, finest
-        return self._finest[1]
+        finest = torch.full_like(means[:, 0], torch.inf)
+        for photo in self.seen_from:  # one after the other: all at once may not fit into memory
+            finest = torch.minimum(finest, (means - photo[:3]).norm(dim=-1) / photo[3])
+        return finest
 
     @torch.no_grad()
     def view(self, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN) -> View:
