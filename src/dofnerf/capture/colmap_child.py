@@ -20,7 +20,6 @@ from brackets import find_brackets, is_one_burst, is_one_place, rows_of, write_r
 
 Task = dict[str, Any]
 _PAIRS_AT_ONCE = 60
-_ONE_THREAD = 2**31 - 1  # residuals up to which bundle adjustment uses one: several add up in any order, to other bits
 _NOISE = 0.3  # pixels: error of features of sharp photos
 _LARGEST_ERROR, _SMALLEST_ANGLE = 4.0, 1.5  # pixels and degrees, of points: pycolmap's own
 _FOCAL_RATIO, _FEWEST_SEEN, _ERROR_RATIO = 1.15, 40, 0.99  # limits of focal lengths of their own for each photo
@@ -128,8 +127,7 @@ def match(task: Task, send: Messages) -> None:
 def reconstruct(task: Task, send: Messages) -> dict[int, Any]:
     """All models that mapping finds, written below the task's folder."""
     options = apply(pycolmap.IncrementalPipelineOptions(), task["mapping"])
-    options.num_threads, options.random_seed = task["threads"], 0
-    options.ba_min_num_residuals_for_cpu_multi_threading = _ONE_THREAD
+    options.num_threads, options.random_seed = 1, 0  # several threads add up in any order, to other bits
     options.min_model_size = 3
     options.extract_colors = False
     total, count = sum(len(group["names"]) for group in task["groups"]), [2]
@@ -164,7 +162,7 @@ def adjust(model: Any, distortion: bool) -> Any:
     options.refine_sensor_from_rig = False  # the photos of a bracket have one place
     options.ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
     options.ceres.loss_function_scale = _NOISE
-    options.ceres.min_num_residuals_for_cpu_multi_threading = _ONE_THREAD
+    options.ceres.solver_options.num_threads = 1
     pycolmap.bundle_adjustment(model, options)
     pycolmap.ObservationManager(model).filter_all_points3D(_LARGEST_ERROR, _SMALLEST_ANGLE)
     model.update_point_3d_errors()
