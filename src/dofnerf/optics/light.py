@@ -32,30 +32,31 @@ class _Curve(torch.autograd.Function):
     """display = offset-power above the knee, straight below: ((x + shift) / (1 + shift))^gamma or slope·x, or its
     inverse.
 
-    A function of its own keeps one tensor for the backward pass where the plain operations would keep half a dozen.
+    A function of its own keeps two tensors for the backward pass where the plain operations would keep half a dozen.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gamma: float, shift: float, knee: float, linearise: bool) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.curve = gamma, shift, knee, linearise
         toe = ((knee + shift) / (1 + shift)) ** gamma  # linear light at the knee
+        bend, straight = (knee, toe / knee) if linearise else (toe, knee / toe)
+        out = x.clamp(min=bend)
         if linearise:
-            return torch.where(x <= knee, x * (toe / knee), ((x.clamp(min=knee) + shift) / (1 + shift)) ** gamma)
-        return torch.where(x <= toe, x * (knee / toe), (1 + shift) * x.clamp(min=toe) ** (1 / gamma) - shift)
+            out = (out.add_(shift).div_(1 + shift) if shift else out).pow_(gamma)
+        else:
+            out = out.pow_(1 / gamma)
+            out = out.mul_(1 + shift).sub_(shift) if shift else out
+        out = torch.where(x <= bend, x * straight, out)
+        ctx.save_for_backward(x, out)
+        ctx.curve = gamma, shift, bend, straight, linearise
+        return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (x,) = ctx.saved_tensors
-        gamma, shift, knee, linearise = ctx.curve
-        toe = ((knee + shift) / (1 + shift)) ** gamma
-        if linearise:
-            steep = gamma / (1 + shift) * ((x.clamp(min=knee) + shift) / (1 + shift)) ** (gamma - 1)
-            slope = torch.where(x <= knee, toe / knee, steep)
-        else:
-            steep = (1 + shift) / gamma * x.clamp(min=toe) ** (1 / gamma - 1)
-            slope = torch.where(x <= toe, knee / toe, steep)
-        return grads[0] * slope, None, None, None, None
+        x, out = ctx.saved_tensors
+        gamma, shift, bend, straight, linearise = ctx.curve
+        # Of a power, y = x^γ, the slope is γ y / x: no other power is needed.
+        steep = out * gamma / (x.clamp(min=bend) + shift) if linearise else (out + shift) / (gamma * x.clamp(min=bend))
+        return grads[0] * torch.where(x <= bend, straight, steep), None, None, None, None
 
 
 def curve_pieces(curve: Curve) -> tuple[float, float, float]:

@@ -49,6 +49,8 @@ _BANDS = 6  # jobs per thread: the cost of tiles varies much
 _SLACK = np.float32(1e-3)  # pixels: rounding must not cost a Gaussian a row, and each pixel is tested anyway
 _AHEAD = 8  # entries between asking for a Gaussian and reading it
 _CHECK = 32  # entries between two checks whether all pixels of a tile are done
+_DIGIT_BITS = 11  # of a digit of the radix sort: three of them make up a float32
+_DIGITS = 1 << _DIGIT_BITS
 _STILL = np.zeros(5, np.float32)  # no sub-aperture: see _Shift
 _ONE, _ZERO, _HALF, _TWO = np.float32(1), np.float32(0), np.float32(0.5), np.float32(2)
 _OPAQUEST, _STOP = np.float32(OPAQUEST), np.float32(STOP)
@@ -119,10 +121,9 @@ class Tiles(NamedTuple):
 def near_to_far(depth: np.ndarray, reach: np.ndarray) -> np.ndarray:
     """The indices of the Gaussians that are drawn, near to far; of two at one depth the first comes first."""
     drawn = np.flatnonzero(reach > 0)
-    bits = depth[drawn].view(np.uint32).astype(np.uint64)  # of positive floats: in the order of their values
-    keys = bits << np.uint64(32) | drawn.astype(np.uint64)
-    keys.sort()
-    return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    order = np.empty_like(drawn)
+    _sort_by_depth(depth.view(np.uint32), drawn, order)
+    return order
 
 
 def boxes(order: np.ndarray, table: np.ndarray, reach: np.ndarray) -> np.ndarray:
@@ -236,6 +237,29 @@ def _aligned(*shape: int) -> np.ndarray:
     room = np.empty(math.prod(shape) + 16, np.float32)
     first = -(room.ctypes.data // 4) % 16
     return room[first : first + math.prod(shape)].reshape(shape)
+
+
+@compiled
+def _sort_by_depth(bits, ids, order):
+    """Fill order (n,) with the indices `ids` (n,), which are overwritten, by rising depth: a stable radix sort of its
+    `bits` (N,), which for positive floats are in the order of the values."""
+    first = np.empty(_DIGITS, np.int64)
+    source, target = ids, order
+    for turn in range(3):
+        shift = np.uint32(_DIGIT_BITS * turn)
+        first[:] = 0
+        for n in range(ids.shape[0]):
+            first[np.uintp((bits[source[n]] >> shift) & np.uint32(_DIGITS - 1))] += 1
+        whole = 0
+        for digit in range(_DIGITS):
+            count = first[digit]
+            first[digit] = whole
+            whole += count
+        for n in range(ids.shape[0]):
+            own = np.uintp((bits[source[n]] >> shift) & np.uint32(_DIGITS - 1))
+            target[first[own]] = source[n]
+            first[own] += 1
+        source, target = target, source
 
 
 @compiled

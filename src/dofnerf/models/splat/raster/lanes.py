@@ -2,7 +2,7 @@
 
 numba leaves vectorisation to the compiler, which guesses lane counts, and adds a remainder loop and a sum over lanes
 for each loop: for runs of a few rows that costs more than the work. A `Lanes` is LLVM's <8 x float>, which becomes one
-AVX2 register, half an AVX-512 one, or two of NEON. It has + − × ÷ with another Lanes or a float32, comparisons, which
+AVX2 register, half an AVX-512 one, or two of NEON. It has + − × ÷ with another Lanes or a number, comparisons, which
 give a `Mask`, and the functions below. Kernels only: Python code cannot call these functions.
 """
 
@@ -35,27 +35,28 @@ class _VectorModel(models.PrimitiveModel):
         super().__init__(manager, kind, _FLOATS if kind == LANES else _BITS)
 
 
-def _spread(builder: ir.IRBuilder, value: ir.Value, kind: types.Type) -> ir.Value:
-    """A scalar in all lanes; a vector as it is."""
+def _spread(context: Any, builder: ir.IRBuilder, value: ir.Value, kind: types.Type) -> ir.Value:
+    """A number in all lanes, as float32; a vector as it is."""
     if kind == LANES:
         return value
+    value = context.cast(builder, value, kind, types.float32)
     single = builder.insert_element(ir.Constant(_FLOATS, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), COUNT), [0] * COUNT)
     return builder.shuffle_vector(single, ir.Constant(_FLOATS, ir.Undefined), zeros)
 
 
 def _is_operand(kind: types.Type) -> bool:
-    return kind in (LANES, types.float32)
+    return kind == LANES or isinstance(kind, types.Float | types.Integer)
 
 
 def _define(operation: Any, emit: Any, result: types.Type) -> None:
-    """Let `operation` of two Lanes, or of one and a float32, be the instruction `emit`."""
+    """Let `operation` of two Lanes, or of one and a number, be the instruction `emit`."""
 
     @intrinsic
     def apply(context, a, b):
         def generate(context, builder, signature, arguments):
             kinds = signature.args
-            return emit(builder, *(_spread(builder, v, k) for v, k in zip(arguments, kinds, strict=True)))
+            return emit(builder, *(_spread(context, builder, v, k) for v, k in zip(arguments, kinds, strict=True)))
 
         return result(a, b), generate
 
@@ -72,6 +73,8 @@ _define(operator.mul, lambda builder, a, b: builder.fmul(a, b, flags=_FAST), LAN
 _define(operator.truediv, lambda builder, a, b: builder.fdiv(a, b, flags=_FAST), LANES)
 _define(operator.ge, lambda builder, a, b: builder.fcmp_ordered(">=", a, b), MASK)
 _define(operator.le, lambda builder, a, b: builder.fcmp_ordered("<=", a, b), MASK)
+_define(operator.gt, lambda builder, a, b: builder.fcmp_ordered(">", a, b), MASK)
+_define(operator.lt, lambda builder, a, b: builder.fcmp_ordered("<", a, b), MASK)
 
 
 @intrinsic
@@ -115,15 +118,17 @@ def store(context, array, index, value):
 @intrinsic
 def spread(context, value):
     """A float32 in all lanes."""
-    return LANES(types.float32), lambda context, builder, signature, given: _spread(builder, given[0], types.float32)
+    return LANES(types.float32), lambda context, builder, signature, given: _spread(
+        context, builder, given[0], types.float32
+    )
 
 
 @intrinsic
 def least(context, a, b):
-    """The lesser of each lane and a float32."""
+    """The lesser of each lane and a number, or of two Lanes."""
 
     def generate(context, builder, signature, given):
-        other = _spread(builder, given[1], signature.args[1])
+        other = _spread(context, builder, given[1], signature.args[1])
         return builder.select(builder.fcmp_ordered("<", given[0], other), given[0], other)
 
     return LANES(LANES, b), generate
@@ -131,10 +136,10 @@ def least(context, a, b):
 
 @intrinsic
 def greatest(context, a, b):
-    """The greater of each lane and a float32."""
+    """The greater of each lane and a number, or of two Lanes."""
 
     def generate(context, builder, signature, given):
-        other = _spread(builder, given[1], signature.args[1])
+        other = _spread(context, builder, given[1], signature.args[1])
         return builder.select(builder.fcmp_ordered(">", given[0], other), given[0], other)
 
     return LANES(LANES, b), generate
@@ -148,6 +153,35 @@ def keep(context, mask, value):
         return builder.select(given[0], given[1], ir.Constant(_FLOATS, [0.0] * COUNT))
 
     return LANES(MASK, LANES), generate
+
+
+@intrinsic
+def choose(context, mask, a, b):
+    """a where the mask is true, else b; Lanes or numbers."""
+
+    def generate(context, builder, signature, given):
+        both = (_spread(context, builder, v, k) for v, k in zip(given[1:], signature.args[1:], strict=True))
+        return builder.select(given[0], *both)
+
+    return LANES(MASK, a, b), generate
+
+
+def _each(name: str) -> Any:
+    """An intrinsic of LLVM that takes and gives one vector."""
+
+    @intrinsic
+    def apply(context, value):
+        def generate(context, builder, signature, given):
+            kind, full = ir.FunctionType(_FLOATS, [_FLOATS]), f"llvm.{name}.v{COUNT}f32"
+            function = builder.module.globals.get(full) or ir.Function(builder.module, kind, full)
+            return builder.call(function, given, fastmath=_FAST)
+
+        return LANES(LANES), generate
+
+    return apply
+
+
+root, absolute, logarithm = _each("sqrt"), _each("fabs"), _each("log")
 
 
 @intrinsic

@@ -1,18 +1,21 @@
 """Projection of Gaussians to the screen in numba, with its gradient: the CPU version of `reference.project`.
 
-One Gaussian at a time, in float64 (the arithmetic is scalar, so precision is free), from and to float32 arrays. With W
-the world-to-camera rotation (x right, y down, z ahead), J the Jacobian of the perspective at the mean and M the
-Gaussian's scaled axes, the screen covariance is T Tᵀ, T = J W M. The backward pass recomputes T: cheaper than to store
-it. Small matrices are tuples, row by row, so that they stay in registers.
+Eight Gaussians at a time, as vectors of float32 (lanes.py); only their places in camera coordinates are found in
+float64, since a scene may lie far from the origin. Exponentials and the light curve are PyTorch's, of all Gaussians at
+once. With W the world-to-camera rotation (x right, y down, z ahead), J the Jacobian of the perspective at the mean and
+M the Gaussian's scaled axes, the screen covariance is T Tᵀ, T = J W M. The backward pass recomputes T: cheaper than to
+store it. Small matrices are tuples, row by row, so that they stay in registers.
 
-`view` (20,) holds W row by row, the camera's position, fx, fy, cx, cy, width, height, aperture and focus disparity;
-`style` (7,) the radius of the sub-aperture, the part of the low-pass that does not reduce opacity, near, the number of
-harmonics, and the light curve's gamma, shift and knee. g_x is the gradient of x.
+`place` (12,) float64 is W row by row and the camera's position. `view` (27,) float32 holds W (0 to 8), fx, fy, cx, cy
+(9 to 12), aperture and focus disparity (13, 14), the least and the greatest slope at which J is evaluated, of columns
+and of rows (15 to 18), the radius of the sub-aperture, the part of the low-pass that does not reduce opacity (19, 20),
+the light curve's gamma, shift and knee (21 to 23), near, width and height (24 to 26). `sizes` (N, 3) are standard
+deviations, `solids` (N,) the opacities of the sharp Gaussians, `kinds` is the number of harmonics. g_x is the gradient
+of x.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -22,9 +25,25 @@ from torch.autograd.function import once_differentiable
 
 from dofnerf.camera import Camera
 from dofnerf.models.splat.gaussians import FAINTEST, LARGEST, LOST, LOW_PASS, MARGIN, Gaussians, Projected, Style
+from dofnerf.models.splat.raster.lanes import (
+    COUNT,
+    absolute,
+    choose,
+    greatest,
+    keep,
+    least,
+    load,
+    logarithm,
+    root,
+    spread,
+    store,
+)
 from dofnerf.models.splat.raster.reference import C0, C1, C2, C3
 from dofnerf.optics.kernels import compiled, run_jobs
-from dofnerf.optics.light import curve_pieces
+from dofnerf.optics.light import curve_pieces, to_linear
+
+_BLOCKS = 32  # of eight Gaussians in a job, at the least
+_GIVEN = 11  # numbers that are read of a Gaussian: place in camera coordinates, sizes, quaternion, opacity
 
 
 def project(
@@ -40,25 +59,21 @@ class _Project(torch.autograd.Function):
         ctx: Any, shot: tuple[Camera, float, Style], aperture: Tensor, focus: Tensor, *gaussians: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         camera, radius, style = shot
-        count, kinds = gaussians[4].shape[:2]
-        arrays = [tensor.detach().contiguous().numpy() for tensor in gaussians]
+        means, log_scales, rotations, logits, harmonics = (tensor.detach().contiguous() for tensor in gaussians)
+        arrays = [tensor.numpy() for tensor in (means, log_scales.exp(), rotations, logits.sigmoid(), harmonics)]
+        count, kinds = len(means), min(harmonics.shape[1], (style.degree + 1) ** 2)
         to_camera = camera.camera_to_world[:, :3].T * [[1], [-1], [-1]]  # x right, y down, z ahead
-        numbers = (
-            camera.fx,
-            camera.fy,
-            camera.cx,
-            camera.cy,
-            camera.width,
-            camera.height,
-            float(aperture),
-            float(focus),
-        )
-        view = np.array([*to_camera.reshape(-1), *camera.position, *numbers], dtype=np.float64)
-        kept, kinds = 0.0 if style.antialiased else LOW_PASS, min(kinds, (style.degree + 1) ** 2)
-        options = np.array([radius, kept, style.near, kinds, *curve_pieces(style.light)], dtype=np.float64)
+        place = np.array([*to_camera.reshape(-1), *camera.position], dtype=np.float64)
+        bounds = *_slopes_seen(camera.fx, camera.cx, camera.width), *_slopes_seen(camera.fy, camera.cy, camera.height)
+        numbers = (camera.fx, camera.fy, camera.cx, camera.cy, float(aperture), float(focus), *bounds)
+        kept = 0.0 if style.antialiased else LOW_PASS
+        options = (radius, kept, *curve_pieces(style.light), style.near, camera.width, camera.height)
+        view = np.array([*to_camera.reshape(-1), *numbers, *options], dtype=np.float32)
         out = torch.empty(count, 10), torch.empty(count), torch.empty(count)
-        run_jobs(_project_forward, count, (*arrays, view, options, *(tensor.numpy() for tensor in out)))
-        ctx.given = (*arrays, view, options, out[0].numpy(), out[1].numpy())
+        given = (*arrays, kinds, place, view)
+        run_jobs(_project_forward, -(-count // COUNT), (*given, *(tensor.numpy() for tensor in out)), least=_BLOCKS)
+        out[0][:, 6:9] = to_linear(out[0][:, 6:9].clamp(min=0), style.light)
+        ctx.given = (*given, out[0].numpy(), out[1].numpy())
         ctx.mark_non_differentiable(out[1], out[2])
         return out
 
@@ -66,38 +81,54 @@ class _Project(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         out = [torch.zeros(array.shape) for array in ctx.given[:5]]
-        lens = np.zeros((len(out[0]), 2), np.float32)
-        g_table = grads[0].contiguous().numpy()
-        run_jobs(_project_backward, len(lens), (*ctx.given, g_table, *(tensor.numpy() for tensor in out), lens))
-        both = torch.from_numpy(lens.sum(axis=0, dtype=np.float64)).float()
+        lens = torch.zeros(len(out[0]), 2)
+        arrays = [tensor.numpy() for tensor in (grads[0].contiguous(), *out, lens)]
+        run_jobs(_project_backward, -(-len(lens) // COUNT), (*ctx.given, *arrays), least=_BLOCKS)
+        both = lens.sum(0, dtype=torch.float64).float()
         return None, both[0], both[1], *out
 
 
-@compiled
-def _local(i, means, view):
-    """The mean in camera coordinates."""
-    x, y, z = means[i, 0] - view[9], means[i, 1] - view[10], means[i, 2] - view[11]
-    u, v = view[0] * x + view[1] * y + view[2] * z, view[3] * x + view[4] * y + view[5] * z
-    return u, v, view[6] * x + view[7] * y + view[8] * z
-
-
-@compiled
-def _clamped(slope, focal, centre, size):
-    """The slope clamped to the picture and a margin around it; and whether it was clamped."""
+def _slopes_seen(focal: float, centre: float, size: int) -> tuple[float, float]:
+    """The least and the greatest slope of what is in the picture, or within a margin around it."""
     low, high = -centre / focal, (size - centre) / focal
     margin = MARGIN * (high - low) / 2
-    if slope < low - margin:
-        return low - margin, True
-    if slope > high + margin:
-        return high + margin, True
-    return slope, False
+    return low - margin, high + margin
 
 
 @compiled
-def _unit_quaternion(i, rotations):
+def _gather(i, means, sizes, rotations, solids, place, given):
+    """Fill `given` (_GIVEN · 8) with what is known of Gaussians i … i + 7, one number of all of them after the other;
+    the last Gaussian stands for those that there are not."""
+    for lane in range(COUNT):
+        n = min(i + lane, means.shape[0] - 1)
+        x, y, z = means[n, 0] - place[9], means[n, 1] - place[10], means[n, 2] - place[11]
+        for k in range(3):
+            given[k * COUNT + lane] = place[3 * k] * x + place[3 * k + 1] * y + place[3 * k + 2] * z
+            given[(3 + k) * COUNT + lane] = sizes[n, k]
+        for k in range(4):
+            given[(6 + k) * COUNT + lane] = rotations[n, k]
+        given[10 * COUNT + lane] = solids[n]
+
+
+@compiled
+def _scatter(i, rows, count, found, out):
+    """Write `found` (count · 8), numbers of Gaussians i … i + rows − 1, to their rows of out (N, count)."""
+    for lane in range(rows):
+        for k in range(count):
+            out[i + lane, k] = found[k * COUNT + lane]
+
+
+@compiled
+def _number(given, k):
+    """The k-th number of eight Gaussians."""
+    return load(given, k * COUNT)
+
+
+@compiled
+def _unit_quaternion(given):
     """(w, x, y, z), and one over the original length."""
-    w, x, y, z = float(rotations[i, 0]), float(rotations[i, 1]), float(rotations[i, 2]), float(rotations[i, 3])
-    n = 1 / max(math.sqrt(w * w + x * x + y * y + z * z), 1e-12)
+    w, x, y, z = _number(given, 6), _number(given, 7), _number(given, 8), _number(given, 9)
+    n = 1.0 / greatest(root(w * w + x * x + y * y + z * z), 1e-12)
     return w * n, x * n, y * n, z * n, n
 
 
@@ -105,9 +136,9 @@ def _unit_quaternion(i, rotations):
 def _rotation(w, x, y, z):
     """The rotation matrix."""
     return (
-        1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
-        2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
-        2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
+        1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y),
+        2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x),
+        2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y),
     )  # fmt: skip
 
 
@@ -144,183 +175,221 @@ def _covariance(t):
 
 
 @compiled
-def _direction(u, v, z, view, seen):
-    """Fills `seen` (3,), the unit vector from the camera in world axes; returns one over the distance."""
-    n = 1 / math.sqrt(u * u + v * v + z * z)
-    for k in range(3):
-        seen[k] = (view[k] * u + view[3 + k] * v + view[6 + k] * z) * n
-    return n
+def _cross(t):
+    """The cross product of T's rows. Its square is the determinant of T Tᵀ, without the cancellation."""
+    return t[1] * t[5] - t[2] * t[4], t[2] * t[3] - t[0] * t[5], t[0] * t[4] - t[1] * t[3]
 
 
 @compiled
-def _linear(display, style):
-    """`optics.to_linear` of one value."""
-    gamma, shift, knee = style[4], style[5], style[6]
-    if display <= 0:
-        return 0.0
-    if gamma == 1.0:
-        return display
-    if display <= knee:
-        return display / knee * ((knee + shift) / (1 + shift)) ** gamma
-    return float(np.float32((display + shift) / (1 + shift)) ** np.float32(gamma))
+def _direction(u, v, z, view):
+    """The unit vector from the camera in world axes, and one over the distance."""
+    n = 1.0 / root(u * u + v * v + z * z)
+    return (
+        (view[0] * u + view[3] * v + view[6] * z) * n,
+        (view[1] * u + view[4] * v + view[7] * z) * n,
+        (view[2] * u + view[5] * v + view[8] * z) * n,
+        n,
+    )
 
 
 @compiled
-def _linear_slope(display, light, style):
-    """Derivative of `_linear` at `display`, given its value."""
-    gamma, shift, knee = style[4], style[5], style[6]
-    if display <= 0:
-        return 0.0
-    return light / display if display <= knee or gamma == 1.0 else gamma * light / (display + shift)
+def _linear_slopes(display, light, view):
+    """Derivative of `optics.to_linear` at `display`, given its value."""
+    gamma, shift, knee = view[21], view[22], view[23]
+    straight = display <= (np.float32(np.inf) if gamma == np.float32(1) else knee)
+    slope = choose(straight, light / display, gamma * light / (display + shift))
+    return keep(display > 0, slope)
 
 
 @compiled
-def _project_forward(first, last, means, log_scales, rotations, logits, harmonics, view, style, table, reach, depth):  # noqa: PLR0913, PLR0917
-    """Fill rows [first, last) of `table` (N, 10), `reach` and `depth` (N,)."""
-    seen, harmonic = np.empty(3), np.empty(16)
-    kinds = int(style[3])
-    for i in range(first, last):
-        reach[i] = 0.0
-        for k in range(10):
-            table[i, k] = 0.0
-        u, v, z = _local(i, means, view)
-        depth[i] = z
-        solid = 1 / (1 + math.exp(-logits[i]))
-        if not (z > style[2] and solid > FAINTEST):
-            continue
-        near = 1 / z
-        slope_x, _ = _clamped(u * near, view[12], view[14], view[16])
-        slope_y, _ = _clamped(v * near, view[13], view[15], view[17])
-        zoom_x, zoom_y = view[12] * near, view[13] * near
-        column, row = view[14] + zoom_x * u, view[15] + zoom_y * v
-        w, x, y, q, _ = _unit_quaternion(i, rotations)
-        scales = math.exp(log_scales[i, 0]), math.exp(log_scales[i, 1]), math.exp(log_scales[i, 2])
-        xx, xy, yy = _covariance(
-            _axes(_slopes(zoom_x, -zoom_x * slope_x, zoom_y, -zoom_y * slope_y, view), _rotation(w, x, y, q), scales)
-        )
-        blur = view[18] * (view[19] - near)
-        grown = LOW_PASS + (style[0] * blur) ** 2 / 4
-        flat = max(xx * yy - xy * xy, 0.0)
-        det = flat + grown * (xx + yy) + grown * grown
-        kept = max(flat + style[1] * (xx + yy) + style[1] * style[1], 1e-30)
-        opacity = solid * math.sqrt(kept / det)
-        lost = min(FAINTEST / max(opacity, 1e-30), max(FAINTEST / solid, LOST))
-        ends = -2 * math.log(np.float32(min(lost, 1.0)))
-        half_x, half_y = math.sqrt(ends * (xx + grown)) + abs(blur), math.sqrt(ends * (yy + grown)) + abs(blur)
-        if not (column + half_x > 0 and column - half_x < view[16] and row + half_y > 0 and row - half_y < view[17]):
-            continue
-        if not (ends > 0 and det < LARGEST):
-            continue
-        _direction(u, v, z, view, seen)
-        _basis(seen, kinds, harmonic)
-        red, green, blue = _colour(i, kinds, harmonic, harmonics)
-        table[i, 0], table[i, 1] = column, row
-        over = 1 / det
-        table[i, 2], table[i, 3], table[i, 4] = (yy + grown) * over, -xy * over, (xx + grown) * over
-        table[i, 5] = opacity
-        table[i, 6], table[i, 7], table[i, 8] = _linear(red, style), _linear(green, style), _linear(blue, style)
-        table[i, 9] = near
-        reach[i] = ends
+def _project_forward(  # noqa: PLR0913, PLR0917
+    first, last, means, sizes, rotations, solids, harmonics, kinds, place, view, table, reach, depth
+):
+    """Fill blocks [first, last) of eight rows of `table` (N, 10), with colours in display values, `reach` and `depth`
+    (N,)."""
+    given, found, ends_of = (
+        np.empty(_GIVEN * COUNT, np.float32),
+        np.empty(10 * COUNT, np.float32),
+        np.empty(COUNT, np.float32),
+    )
+    harmonic = np.empty(16 * COUNT, np.float32)
+    for block in range(first, last):
+        i = block * COUNT
+        rows = min(COUNT, means.shape[0] - i)
+        _gather(i, means, sizes, rotations, solids, place, given)
+        u, v, z, solid = _number(given, 0), _number(given, 1), _number(given, 2), _number(given, 10)
+        near = 1.0 / z
+        slope_x = least(greatest(u * near, view[15]), view[16])
+        slope_y = least(greatest(v * near, view[17]), view[18])
+        zoom_x, zoom_y = near * view[9], near * view[10]
+        column, row = zoom_x * u + view[11], zoom_y * v + view[12]
+        w, x, y, q, _ = _unit_quaternion(given)
+        scales = _number(given, 3), _number(given, 4), _number(given, 5)
+        j = _slopes(zoom_x, 0.0 - zoom_x * slope_x, zoom_y, 0.0 - zoom_y * slope_y, view)
+        t = _axes(j, _rotation(w, x, y, q), scales)
+        xx, xy, yy = _covariance(t)
+        blur = view[13] * (view[14] - near)
+        radius = view[19] * blur
+        grown = radius * radius * 0.25 + LOW_PASS
+        n = _cross(t)
+        flat, trace, kept = n[0] * n[0] + n[1] * n[1] + n[2] * n[2], xx + yy, view[20]
+        det = flat + grown * trace + grown * grown
+        opacity = solid * root(greatest(flat + kept * trace + kept * kept, 1e-30) / det)
+        lost = least(FAINTEST / greatest(opacity, 1e-30), greatest(FAINTEST / solid, LOST))
+        ends = -2.0 * logarithm(least(lost, 1.0))
+        half_x, half_y = root(ends * (xx + grown)) + absolute(blur), root(ends * (yy + grown)) + absolute(blur)
+        drawn = (z > view[24]) & (solid > FAINTEST) & (ends > 0.0) & (det < LARGEST)
+        drawn = drawn & (column + half_x > 0.0) & (column - half_x < view[25])
+        drawn = drawn & (row + half_y > 0.0) & (row - half_y < view[26])
+        over = 1.0 / det
+        store(found, 0, keep(drawn, column))
+        store(found, COUNT, keep(drawn, row))
+        store(found, 2 * COUNT, keep(drawn, (yy + grown) * over))
+        store(found, 3 * COUNT, keep(drawn, 0.0 - xy * over))
+        store(found, 4 * COUNT, keep(drawn, (xx + grown) * over))
+        store(found, 5 * COUNT, keep(drawn, opacity))
+        store(found, 9 * COUNT, keep(drawn, near))
+        store(ends_of, 0, keep(drawn, ends))
+        d = _direction(u, v, z, view)
+        _basis(d[0], d[1], d[2], kinds, harmonic)
+        _colours(i, rows, kinds, harmonic, harmonics, found)
+        for lane in range(rows):
+            reach[i + lane], depth[i + lane] = ends_of[lane], given[2 * COUNT + lane]
+        for lane in range(rows):
+            if ends_of[lane] <= 0:
+                for k in range(6, 9):
+                    found[k * COUNT + lane] = 0
+        _scatter(i, rows, 10, found, table)
 
 
 @compiled
 def _project_backward(  # noqa: PLR0913, PLR0917
-    first, last, means, log_scales, rotations, logits, harmonics, view, style, table, reach, g_table,
+    first, last, means, sizes, rotations, solids, harmonics, kinds, place, view, table, reach, g_table,
     g_means, g_scales, g_rotations, g_logits, g_harmonics, g_lens,
 ):  # fmt: skip
-    """Gradients of Gaussians [first, last), initially 0, from `g_table` (N, 10), that of the table.
+    """Gradients of blocks [first, last) of eight Gaussians, initially 0, from `g_table` (N, 10), that of the table.
 
     `g_lens` (N, 2) is each Gaussian's part of the gradients of aperture and focus disparity.
     """
-    seen, harmonic, g_seen, g_harmonic = np.empty(3), np.empty(16), np.empty(3), np.empty(16)
-    kinds = int(style[3])
-    fx, fy, aperture, focus = view[12], view[13], view[18], view[19]
-    for i in range(first, last):
-        if reach[i] <= 0:
+    given, grads = np.empty(_GIVEN * COUNT, np.float32), np.empty(10 * COUNT, np.float32)
+    known, colours = np.empty(2 * COUNT, np.float32), np.empty(10 * COUNT, np.float32)
+    harmonic, g_harmonic = np.empty(16 * COUNT, np.float32), np.empty(16 * COUNT, np.float32)
+    found = np.empty(13 * COUNT, np.float32)
+    light_of = np.empty(3 * COUNT, np.float32)
+    fx, fy, aperture, focus, kept_pass = view[9], view[10], view[13], view[14], view[20]
+    for block in range(first, last):
+        i = block * COUNT
+        rows = min(COUNT, means.shape[0] - i)
+        some = False
+        for lane in range(COUNT):
+            n = min(i + lane, means.shape[0] - 1)
+            shown = reach[n] > 0 and lane < rows
+            some |= shown
+            known[lane], known[COUNT + lane] = np.float32(shown), table[n, 5]
+            for k in range(10):
+                grads[k * COUNT + lane] = g_table[n, k] if shown else np.float32(0)
+            for k in range(3):
+                light_of[k * COUNT + lane] = table[n, 6 + k]
+        if not some:
             continue
-        u, v, z = _local(i, means, view)
-        near = 1 / z
-        slope_x, clamped_x = _clamped(u * near, fx, view[14], view[16])
-        slope_y, clamped_y = _clamped(v * near, fy, view[15], view[17])
-        zoom_x, zoom_y = fx * near, fy * near
-        qw, qx, qy, qz, over_length = _unit_quaternion(i, rotations)
-        scales = math.exp(log_scales[i, 0]), math.exp(log_scales[i, 1]), math.exp(log_scales[i, 2])
-        j, r = _slopes(zoom_x, -zoom_x * slope_x, zoom_y, -zoom_y * slope_y, view), _rotation(qw, qx, qy, qz)
+        _gather(i, means, sizes, rotations, solids, place, given)
+        shown, opacity = load(known, 0) > 0.5, load(known, COUNT)
+        u, v, z, solid = _number(given, 0), _number(given, 1), _number(given, 2), _number(given, 10)
+        near = 1.0 / z
+        slope_x, slope_y = u * near, v * near
+        open_x, open_y = (slope_x >= view[15]) & (slope_x <= view[16]), (slope_y >= view[17]) & (slope_y <= view[18])
+        slope_x = least(greatest(slope_x, view[15]), view[16])
+        slope_y = least(greatest(slope_y, view[17]), view[18])
+        zoom_x, zoom_y = near * fx, near * fy
+        qw, qx, qy, qz, over_length = _unit_quaternion(given)
+        scales = _number(given, 3), _number(given, 4), _number(given, 5)
+        j = _slopes(zoom_x, 0.0 - zoom_x * slope_x, zoom_y, 0.0 - zoom_y * slope_y, view)
+        r = _rotation(qw, qx, qy, qz)
         t = _axes(j, r, scales)
         xx, xy, yy = _covariance(t)
-        radius = style[0] * aperture * (focus - near)
-        grown = LOW_PASS + radius * radius / 4
-        flat = max(xx * yy - xy * xy, 0.0)
-        over = 1 / (flat + grown * (xx + yy) + grown * grown)
-        kept = flat + style[1] * (xx + yy) + style[1] * style[1]
+        radius = view[19] * aperture * (focus - near)
+        grown = radius * radius * 0.25 + LOW_PASS
+        n = _cross(t)
+        flat, trace = n[0] * n[0] + n[1] * n[1] + n[2] * n[2], xx + yy
+        over = 1.0 / (flat + grown * trace + grown * grown)
+        kept = flat + kept_pass * trace + kept_pass * kept_pass
 
         # Conic K = Σ'⁻¹, so dΣ' = −K dK K. The table holds K's off-diagonal once.
-        a, b, c = (yy + grown) * over, -xy * over, (xx + grown) * over
-        ga, gb, gc = float(g_table[i, 2]), float(g_table[i, 3]) / 2, float(g_table[i, 4])
-        ma, mb, mc, md = ga * a + gb * b, ga * b + gb * c, gb * a + gc * b, gb * b + gc * c
-        g_xx, g_xy, g_yy = -(a * ma + b * mc), -2 * (a * mb + b * md), -(b * mb + c * md)
+        a, b, c = (yy + grown) * over, 0.0 - xy * over, (xx + grown) * over
+        ga, gb, gc = _number(grads, 2), _number(grads, 3) * 0.5, _number(grads, 4)
+        g_trace = 0.0 - (a * (ga * a + gb * b) + b * (gb * a + gc * b) + b * (ga * b + gb * c) + c * (gb * b + gc * c))
         # Opacity = sigmoid · sqrt(kept / det).
-        light = float(g_table[i, 5]) * table[i, 5]
-        g_logits[i] = light / (1 + math.exp(logits[i]))
-        g_det = -light * over / 2
-        g_xx += g_det * (yy + grown)
-        g_yy += g_det * (xx + grown)
-        g_xy -= g_det * 2 * xy
-        g_radius = style[0] * (g_xx + g_yy) * radius / 2
-        if kept > 1e-30:
-            g_kept = light / (2 * kept)
-            g_xx += g_kept * (yy + style[1])
-            g_yy += g_kept * (xx + style[1])
-            g_xy -= g_kept * 2 * xy
+        light = _number(grads, 5) * opacity
+        store(found, 10 * COUNT, light * (1.0 - solid))
+        g_det = light * over * -0.5
+        g_radius = view[19] * (g_trace + g_det * (trace + 2.0 * grown)) * radius * 0.5
+        # By det and kept together, whose parts nearly cancel where there is little blur: their difference first.
+        both = light * over * (radius * radius * 0.25 + (LOW_PASS - kept_pass)) / greatest(kept, 1e-30)
+        g_trace = choose(kept > 1e-30, both * (kept_pass * grown - flat), 2.0 * g_det * grown)
+        g_flat = choose(kept > 1e-30, both * (trace + grown + kept_pass), 2.0 * g_det)
 
-        # T Tᵀ → T → M and J; g is the gradient of T times the scales, so of J W R.
-        p0, p1, p2 = 2 * g_xx * t[0] + g_xy * t[3], 2 * g_xx * t[1] + g_xy * t[4], 2 * g_xx * t[2] + g_xy * t[5]
-        p3, p4, p5 = 2 * g_yy * t[3] + g_xy * t[0], 2 * g_yy * t[4] + g_xy * t[1], 2 * g_yy * t[5] + g_xy * t[2]
-        g_scales[i, 0], g_scales[i, 1], g_scales[i, 2] = (
-            p0 * t[0] + p3 * t[3],
-            p1 * t[1] + p4 * t[4],
-            p2 * t[2] + p5 * t[5],
-        )
+        # Σ' and det T Tᵀ → T → M and J; g is the gradient of T times the scales, so of J W R.
+        conic, g_conic, weights = (a, b, c), (ga, gb, gc), (over, grown * over, g_trace, g_flat)
+        p0, p3 = _axis(t[0], t[3], t[4] * n[2] - t[5] * n[1], n[1] * t[2] - n[2] * t[1], conic, g_conic, weights)
+        p1, p4 = _axis(t[1], t[4], t[5] * n[0] - t[3] * n[2], n[2] * t[0] - n[0] * t[2], conic, g_conic, weights)
+        p2, p5 = _axis(t[2], t[5], t[3] * n[1] - t[4] * n[0], n[0] * t[1] - n[1] * t[0], conic, g_conic, weights)
+        store(found, 3 * COUNT, p0 * t[0] + p3 * t[3])
+        store(found, 4 * COUNT, p1 * t[1] + p4 * t[4])
+        store(found, 5 * COUNT, p2 * t[2] + p5 * t[5])
         g = p0 * scales[0], p1 * scales[1], p2 * scales[2], p3 * scales[0], p4 * scales[1], p5 * scales[2]
-        _rotation_gradient(i, qw, qx, qy, qz, over_length, j, g, g_rotations)
+        _rotation_gradient((qw, qx, qy, qz, over_length), t, (p0, p1, p2, p3, p4, p5), scales, found)
         gx0, gx1, gx2 = _row_times(g[0], g[1], g[2], r)
         gy0, gy1, gy2 = _row_times(g[3], g[4], g[5], r)
         g_tilt_x = gx0 * view[6] + gx1 * view[7] + gx2 * view[8]
         g_tilt_y = gy0 * view[6] + gy1 * view[7] + gy2 * view[8]
         g_zoom_x = gx0 * view[0] + gx1 * view[1] + gx2 * view[2] - g_tilt_x * slope_x
         g_zoom_y = gy0 * view[3] + gy1 * view[4] + gy2 * view[5] - g_tilt_y * slope_y
-        g_slope_x = fx * g_table[i, 0] - (0.0 if clamped_x else g_tilt_x * zoom_x)
-        g_slope_y = fy * g_table[i, 1] - (0.0 if clamped_y else g_tilt_y * zoom_y)
+        g_slope_x = fx * _number(grads, 0) - keep(open_x, g_tilt_x * zoom_x)
+        g_slope_y = fy * _number(grads, 1) - keep(open_y, g_tilt_y * zoom_y)
         g_u, g_v = g_slope_x * near, g_slope_y * near
-        g_disparity = float(g_table[i, 9]) - g_radius * aperture
-        g_z = -(g_slope_x * u + g_slope_y * v + g_zoom_x * fx + g_zoom_y * fy + g_disparity) * near * near
+        g_disparity = _number(grads, 9) - g_radius * aperture
+        g_z = 0.0 - (g_slope_x * u + g_slope_y * v + g_zoom_x * fx + g_zoom_y * fy + g_disparity) * near * near
 
-        over_distance = _direction(u, v, z, view, seen)
-        _basis(seen, kinds, harmonic)
-        red, green, blue = _colour(i, kinds, harmonic, harmonics)
-        g_red = g_table[i, 6] * _linear_slope(red, table[i, 6], style)
-        g_green = g_table[i, 7] * _linear_slope(green, table[i, 7], style)
-        g_blue = g_table[i, 8] * _linear_slope(blue, table[i, 8], style)
-        for k in range(kinds):
-            g_harmonics[i, k, 0], g_harmonics[i, k, 1] = g_red * harmonic[k], g_green * harmonic[k]
-            g_harmonics[i, k, 2] = g_blue * harmonic[k]
+        sx, sy, sz, over_distance = _direction(u, v, z, view)
+        _basis(sx, sy, sz, kinds, harmonic)
+        _colours(i, rows, kinds, harmonic, harmonics, colours)
+        for k in range(6, 9):
+            slope = _linear_slopes(_number(colours, k), load(light_of, (k - 6) * COUNT), view)
+            store(grads, k * COUNT, keep(shown, _number(grads, k) * slope))
+        _colour_gradients(i, kinds, harmonic, harmonics, grads, known, g_harmonic, g_harmonics)
         if kinds > 1:
-            for k in range(kinds):
-                g_harmonic[k] = g_red * harmonics[i, k, 0] + g_green * harmonics[i, k, 1] + g_blue * harmonics[i, k, 2]
-            _basis_gradient(seen, kinds, g_harmonic, g_seen)
-            along = g_seen[0] * seen[0] + g_seen[1] * seen[1] + g_seen[2] * seen[2]
-            x, y = (
-                (g_seen[0] - along * seen[0]) * over_distance,
-                (g_seen[1] - along * seen[1]) * over_distance,
-            )
-            w = (g_seen[2] - along * seen[2]) * over_distance
-            g_u += view[0] * x + view[1] * y + view[2] * w
-            g_v += view[3] * x + view[4] * y + view[5] * w
-            g_z += view[6] * x + view[7] * y + view[8] * w
+            g_sx, g_sy, g_sz = _basis_gradient(sx, sy, sz, kinds, g_harmonic)
+            along = g_sx * sx + g_sy * sy + g_sz * sz
+            x, y = (g_sx - along * sx) * over_distance, (g_sy - along * sy) * over_distance
+            w = (g_sz - along * sz) * over_distance
+            g_u = g_u + view[0] * x + view[1] * y + view[2] * w
+            g_v = g_v + view[3] * x + view[4] * y + view[5] * w
+            g_z = g_z + view[6] * x + view[7] * y + view[8] * w
 
         for k in range(3):
-            g_means[i, k] = view[k] * g_u + view[3 + k] * g_v + view[6 + k] * g_z
-        g_lens[i, 0], g_lens[i, 1] = g_radius * (focus - near), g_radius * aperture
+            store(found, k * COUNT, view[k] * g_u + view[3 + k] * g_v + view[6 + k] * g_z)
+        store(found, 11 * COUNT, g_radius * (focus - near))
+        store(found, 12 * COUNT, g_radius * aperture)
+        for lane in range(rows):
+            if known[lane] > 0:
+                for k in range(3):
+                    g_means[i + lane, k] = found[k * COUNT + lane]
+                    g_scales[i + lane, k] = found[(3 + k) * COUNT + lane]
+                for k in range(4):
+                    g_rotations[i + lane, k] = found[(6 + k) * COUNT + lane]
+                g_logits[i + lane] = found[10 * COUNT + lane]
+                g_lens[i + lane, 0], g_lens[i + lane, 1] = found[11 * COUNT + lane], found[12 * COUNT + lane]
+
+
+@compiled
+def _axis(x, y, over_x, over_y, conic, g_conic, weights):
+    """Gradient of a column (x, y) of T. (over_x, over_y) is half that of the determinant of T Tᵀ; so the column times
+    the conic is found without cancellation, also for a needle."""
+    over, grown, g_trace, g_flat = weights
+    u, v = grown * x + over * over_x, grown * y + over * over_y
+    u, v = g_conic[0] * u + g_conic[1] * v, g_conic[1] * u + g_conic[2] * v
+    g_x = g_trace * x + g_flat * over_x - 2.0 * (conic[0] * u + conic[1] * v)
+    return g_x, g_trace * y + g_flat * over_y - 2.0 * (conic[1] * u + conic[2] * v)
 
 
 @compiled
@@ -330,70 +399,103 @@ def _row_times(g0, g1, g2, r):
 
 
 @compiled
-def _rotation_gradient(i, w, x, y, z, over_length, j, g, g_rotations):  # noqa: PLR0913, PLR0917
-    """From the gradient of J W R that of the quaternion, before it was normalised."""
-    g00, g01, g02 = j[0] * g[0] + j[3] * g[3], j[0] * g[1] + j[3] * g[4], j[0] * g[2] + j[3] * g[5]
-    g10, g11, g12 = j[1] * g[0] + j[4] * g[3], j[1] * g[1] + j[4] * g[4], j[1] * g[2] + j[4] * g[5]
-    g20, g21, g22 = j[2] * g[0] + j[5] * g[3], j[2] * g[1] + j[5] * g[4], j[2] * g[2] + j[5] * g[5]
-    g_w = 2 * (x * (g21 - g12) + y * (g02 - g20) + z * (g10 - g01))
-    g_x = 2 * (y * (g01 + g10) + z * (g02 + g20) + w * (g21 - g12) - 2 * x * (g11 + g22))
-    g_y = 2 * (x * (g01 + g10) + z * (g12 + g21) + w * (g02 - g20) - 2 * y * (g00 + g22))
-    g_z = 2 * (x * (g02 + g20) + y * (g12 + g21) + w * (g10 - g01) - 2 * z * (g00 + g11))
-    along = g_w * w + g_x * x + g_y * y + g_z * z
-    g_rotations[i, 0] = (g_w - along * w) * over_length
-    g_rotations[i, 1] = (g_x - along * x) * over_length
-    g_rotations[i, 2] = (g_y - along * y) * over_length
-    g_rotations[i, 3] = (g_z - along * z) * over_length
+def _rotation_gradient(quaternion, t, p, scales, found):
+    """From the gradient `p` of T that of the quaternion, before it was normalised → numbers 6 to 9 of `found`.
+
+    It is 2 q (0, v), with v the gradient of a small turn about the Gaussian's own axes. A turn mixes two columns of T /
+    scales; since p is a symmetric matrix times T, v has the difference of their squared scales as a factor. Written so,
+    a round Gaussian has the gradient 0, and not its rounding, of which Adam would make a step.
+    """
+    w, x, y, z, over_length = quaternion
+    s0, s1, s2 = greatest(scales[0], 1e-18), greatest(scales[1], 1e-18), greatest(scales[2], 1e-18)
+    over = 1.0 / (s1 * s2), 1.0 / (s2 * s0), 1.0 / (s0 * s1)
+    v0 = (s1 - s2) * (s1 + s2) * over[0] * 0.5 * (t[1] * p[2] + t[4] * p[5] + t[2] * p[1] + t[5] * p[4])
+    v1 = (s2 - s0) * (s2 + s0) * over[1] * 0.5 * (t[2] * p[0] + t[5] * p[3] + t[0] * p[2] + t[3] * p[5])
+    v2 = (s0 - s1) * (s0 + s1) * over[2] * 0.5 * (t[0] * p[1] + t[3] * p[4] + t[1] * p[0] + t[4] * p[3])
+    twice = 2.0 * over_length
+    store(found, 6 * COUNT, (0.0 - (x * v0 + y * v1 + z * v2)) * twice)
+    store(found, 7 * COUNT, (w * v0 + y * v2 - z * v1) * twice)
+    store(found, 8 * COUNT, (w * v1 + z * v0 - x * v2) * twice)
+    store(found, 9 * COUNT, (w * v2 + x * v1 - y * v0) * twice)
 
 
 @compiled
-def _basis(seen, count, out):
-    """Fill out[:count] with `reference.basis` of the unit direction `seen` (3,)."""
-    out[0] = C0
+def _basis(x, y, z, count, out):
+    """Fill out (16 · 8) with the first `count` of `reference.basis` of unit directions."""
+    store(out, 0, spread(np.float32(C0)))
     if count == 1:
         return
-    x, y, z = seen[0], seen[1], seen[2]
-    out[1], out[2], out[3] = -C1 * y, C1 * z, -C1 * x
+    store(out, COUNT, -C1 * y)
+    store(out, 2 * COUNT, C1 * z)
+    store(out, 3 * COUNT, -C1 * x)
     if count == 4:
         return
     xx, yy, zz = x * x, y * y, z * z
-    out[4], out[5], out[6] = C2[0] * x * y, C2[1] * y * z, C2[2] * (2 * zz - xx - yy)
-    out[7], out[8] = C2[3] * x * z, C2[4] * (xx - yy)
+    store(out, 4 * COUNT, C2[0] * x * y)
+    store(out, 5 * COUNT, C2[1] * y * z)
+    store(out, 6 * COUNT, C2[2] * (2.0 * zz - xx - yy))
+    store(out, 7 * COUNT, C2[3] * x * z)
+    store(out, 8 * COUNT, C2[4] * (xx - yy))
     if count == 9:
         return
-    out[9], out[10], out[11] = C3[0] * y * (3 * xx - yy), C3[1] * x * y * z, C3[2] * y * (4 * zz - xx - yy)
-    out[12], out[13] = C3[3] * z * (2 * zz - 3 * xx - 3 * yy), C3[4] * x * (4 * zz - xx - yy)
-    out[14], out[15] = C3[5] * z * (xx - yy), C3[6] * x * (xx - 3 * yy)
+    store(out, 9 * COUNT, C3[0] * y * (3.0 * xx - yy))
+    store(out, 10 * COUNT, C3[1] * x * y * z)
+    store(out, 11 * COUNT, C3[2] * y * (4.0 * zz - xx - yy))
+    store(out, 12 * COUNT, C3[3] * z * (2.0 * zz - 3.0 * xx - 3.0 * yy))
+    store(out, 13 * COUNT, C3[4] * x * (4.0 * zz - xx - yy))
+    store(out, 14 * COUNT, C3[5] * z * (xx - yy))
+    store(out, 15 * COUNT, C3[6] * x * (xx - 3.0 * yy))
 
 
 @compiled
-def _basis_gradient(seen, count, g, out):
-    """Fill `out` (3,), the gradient of the direction, from `g` (count,), that of the harmonics."""
-    x, y, z = seen[0], seen[1], seen[2]
-    gx, gy, gz = -C1 * g[3], -C1 * g[1], C1 * g[2]
+def _basis_gradient(x, y, z, count, g):
+    """The gradient of the direction from `g` (16 · 8), that of the harmonics."""
+    gx, gy, gz = -C1 * _number(g, 3), -C1 * _number(g, 1), C1 * _number(g, 2)
     if count > 4:
-        a, b, c, d, e = C2[0] * g[4], C2[1] * g[5], C2[2] * g[6], C2[3] * g[7], C2[4] * g[8]
-        gx += a * y - 2 * c * x + d * z + 2 * e * x
-        gy += a * x + b * z - 2 * c * y - 2 * e * y
-        gz += b * y + 4 * c * z + d * x
+        a, b, c = C2[0] * _number(g, 4), C2[1] * _number(g, 5), C2[2] * _number(g, 6)
+        d, e = C2[3] * _number(g, 7), C2[4] * _number(g, 8)
+        gx = gx + a * y - 2.0 * c * x + d * z + 2.0 * e * x
+        gy = gy + a * x + b * z - 2.0 * c * y - 2.0 * e * y
+        gz = gz + b * y + 4.0 * c * z + d * x
     if count > 9:
         xx, yy, zz = x * x, y * y, z * z
-        a, b, c, d = C3[0] * g[9], C3[1] * g[10], C3[2] * g[11], C3[3] * g[12]
-        e, f, h = C3[4] * g[13], C3[5] * g[14], C3[6] * g[15]
-        gx += 6 * a * x * y + b * y * z - 2 * c * x * y - 6 * d * x * z + e * (4 * zz - 3 * xx - yy) + 2 * f * x * z
-        gx += 3 * h * (xx - yy)
-        gy += 3 * a * (xx - yy) + b * x * z + c * (4 * zz - xx - 3 * yy) - 6 * d * y * z - 2 * e * x * y - 2 * f * y * z
-        gy -= 6 * h * x * y
-        gz += b * x * y + 8 * c * y * z + d * (6 * zz - 3 * xx - 3 * yy) + 8 * e * x * z + f * (xx - yy)
-    out[0], out[1], out[2] = gx, gy, gz
+        a, b, c, d = C3[0] * _number(g, 9), C3[1] * _number(g, 10), C3[2] * _number(g, 11), C3[3] * _number(g, 12)
+        e, f, h = C3[4] * _number(g, 13), C3[5] * _number(g, 14), C3[6] * _number(g, 15)
+        gx = gx + 6.0 * a * x * y + b * y * z - 2.0 * c * x * y - 6.0 * d * x * z + e * (4.0 * zz - 3.0 * xx - yy)
+        gx = gx + 2.0 * f * x * z + 3.0 * h * (xx - yy)
+        gy = gy + 3.0 * a * (xx - yy) + b * x * z + c * (4.0 * zz - xx - 3.0 * yy) - 6.0 * d * y * z - 2.0 * e * x * y
+        gy = gy - 2.0 * f * y * z - 6.0 * h * x * y
+        gz = gz + b * x * y + 8.0 * c * y * z + d * (6.0 * zz - 3.0 * xx - 3.0 * yy) + 8.0 * e * x * z + f * (xx - yy)
+    return gx, gy, gz
 
 
 @compiled
-def _colour(i, kinds, harmonic, harmonics):
-    """The colour of Gaussian i in display values, before it is clamped at 0."""
-    red = green = blue = 0.5
-    for k in range(kinds):
-        red += harmonic[k] * harmonics[i, k, 0]
-        green += harmonic[k] * harmonics[i, k, 1]
-        blue += harmonic[k] * harmonics[i, k, 2]
-    return red, green, blue
+def _colours(i, rows, kinds, harmonic, harmonics, found):
+    """Fill numbers 6 to 8 of `found` with the colours of Gaussians i … i + rows − 1 in display values, before they are
+    clamped at 0."""
+    for k in range(6 * COUNT, 9 * COUNT):
+        found[k] = np.float32(0.5)
+    for lane in range(rows):
+        red = green = blue = np.float32(0.5)
+        for k in range(kinds):
+            share = harmonic[k * COUNT + lane]
+            red += share * harmonics[i + lane, k, 0]
+            green += share * harmonics[i + lane, k, 1]
+            blue += share * harmonics[i + lane, k, 2]
+        found[6 * COUNT + lane], found[7 * COUNT + lane], found[8 * COUNT + lane] = red, green, blue
+
+
+@compiled
+def _colour_gradients(i, kinds, harmonic, harmonics, grads, known, g_harmonic, g_harmonics):
+    """From the gradients of display colours, numbers 6 to 8 of `grads`, those of the coefficients, g_harmonics (N, …,
+    3), and of the basis, g_harmonic (16 · 8), of the Gaussians that are `known` (8,) to be drawn."""
+    for k in range(kinds * COUNT):
+        g_harmonic[k] = np.float32(0)
+    for lane in range(COUNT):
+        if known[lane] <= 0:
+            continue
+        red, green, blue = grads[6 * COUNT + lane], grads[7 * COUNT + lane], grads[8 * COUNT + lane]
+        for k in range(kinds):
+            share, own, out = harmonic[k * COUNT + lane], harmonics[i + lane, k], g_harmonics[i + lane, k]
+            out[0], out[1], out[2] = red * share, green * share, blue * share
+            g_harmonic[k * COUNT + lane] = red * own[0] + green * own[1] + blue * own[2]
