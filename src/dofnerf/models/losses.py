@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 _WHITE = 0.95  # of a photo: from there on it may have been clipped at 1, and compressed since
+_THIN = 0.3  # pixels: standard deviation of a Gaussian's thinnest axis below which it counts as a surface
 _POWER, _SOFT = 0.4, 0.01  # of the sparse-gradient prior: its exponent, and the gradient below which it is quadratic
 
 
@@ -36,6 +37,15 @@ def sparse_gradient_prior(image: Tensor) -> Tensor:
     seen = image.clamp(max=1.0)
     across, down = seen[:-1].diff(dim=1), seen[:, :-1].diff(dim=0)
     return ((across.square() + down.square()).sum(-1) + _SOFT**2).pow(_POWER / 2).mean()
+
+
+def thickness_loss(log_scales: Tensor, pixel: Tensor) -> Tensor:
+    """Mean over Gaussians of log(thickness / 0.3 pixels), where that is positive: Gaussians become surfaces.
+
+    `log_scales` (N, 3) are logarithms of standard deviations, the thickness is the least of the three; `pixel` (N,) is
+    the side of a pixel at each Gaussian, in the same unit. In photos out of focus a blob looks as a surface does.
+    """
+    return (log_scales.amin(-1) - (_THIN * pixel).clamp(min=1e-30).log()).clamp(min=0).mean()
 
 
 def sparse_depth_loss(depth: Tensor, point_depth: Tensor, error: Tensor, mean_error: float | None = None) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dofnerf import scenes
-from dofnerf.models.splat.start.depth_range import measured_range, nearest_overlap, widened_range
+from dofnerf.models.splat.start.depth_range import corrected_range, measured_range, nearest_overlap
 
 pytestmark = pytest.mark.slow
 
@@ -56,9 +56,17 @@ def test_without_parallax_the_guess_stays():
 
 def test_a_range_that_is_too_narrow_is_widened_and_a_right_one_stays():
     scene = scenes.demo()
-    kept, words = widened_range(scene)
+    kept, words = corrected_range(scene)
     assert (kept.near, kept.far, words) == (scene.near, scene.far, "")
-    found, words = widened_range(replace(scene, far=3.5))
+    found, words = corrected_range(replace(scene, far=3.5))
     assert found.near == scene.near
     assert 7 < found.far < 12  # the truth is 9
     assert "widened" in words
+
+
+@pytest.mark.parametrize("given", [(0.001, 1e5), (0.01, 0.02)])
+def test_a_range_that_is_far_too_wide_is_narrowed(given):
+    scene = replace(_bare(width=126), near=given[0], far=given[1], range_from="file")
+    found, words = corrected_range(scene)
+    assert 1.2 < found.near < 2 and 7 < found.far < 14, words  # the truth is 1.2 to 9; no photo sees the near end
+    assert "narrowed" in words

@@ -6,7 +6,7 @@ import torch
 from tiny_world import QUIET, scene
 
 from dofnerf.models.data import training_data
-from dofnerf.models.losses import residual, sparse_gradient_prior
+from dofnerf.models.losses import residual, sparse_gradient_prior, thickness_loss
 from dofnerf.models.splat.config import SplatConfig
 from dofnerf.models.splat.growth import Growth
 from dofnerf.models.splat.model import begin_splats
@@ -32,6 +32,14 @@ def test_splats_are_the_default():
     assert preset("fast").field == preset("best").field == "splat" and preset("paper").field == "nerf"
     with pytest.raises(ValueError, match="not the paper's"):
         preset("paper", "splat")
+
+
+@pytest.mark.parametrize(
+    ("size", "count"), [((9, 9), 10_000), ((168, 252), 21_168), ((378, 504), 60_000), ((672, 1008), 169_344)]
+)
+def test_larger_photos_have_more_gaussians(size, count):
+    assert SplatConfig().count(size) == count <= SplatConfig().count((2000, 3000)) == 200_000
+    assert SplatConfig(splats=7).count(size) == 7
 
 
 def test_they_learn_the_scene():
@@ -79,6 +87,7 @@ def test_a_photo_that_may_be_cut_off_says_only_this_bright_or_brighter():
         ({"gradient_prior": -1.0}, "0 or more"),
         ({"gradient_prior": float("nan")}, "0 or more"),
         ({"gradient_loss": -1.0}, "0 or more"),
+        ({"flatness": -1.0}, "--flatness must be 0 or more"),
         ({"degree": 3}, "--degree must be 0, 1 or 2"),
         ({"splats": -1}, "--splats must be 0 to"),
     ],
@@ -112,6 +121,26 @@ def test_edges_cost_while_the_lens_is_seen_in_parts_and_only_then():
     for stage, own in (("pinhole", {}), ("lens", {}), ("sub-apertures", {"blur": "scatter"})):
         free, paid, _ = losses_of(stage, **own)
         assert paid == free
+
+
+def test_thickness_is_that_of_the_thinnest_axis_in_pixels():
+    scales = torch.tensor([[0.2, 3.0, 5.0], [8.0, 1.2, 2.0], [9.0, 9.0, 0.6]]).log().requires_grad_()
+    pixel = torch.tensor([1.0, 1.0, 0.5])  # so they are 0.2, 1.2 and 1.2 pixels thick; 0.3 are as good as a surface
+    loss = thickness_loss(scales, pixel)
+    assert float(loss.detach()) == pytest.approx(2 * np.log(4) / 3)
+    loss.backward()
+    torch.testing.assert_close(scales.grad, torch.tensor([[0, 0, 0], [0, 1, 0], [0, 0, 1.0]]) / 3)
+
+
+def test_gaussians_are_flattened_once_there_is_a_lens():
+    world = scene()
+
+    def thickness(steps, flatness):
+        model = train(world, small(steps, flatness=flatness)).model
+        return float(torch.stack([model.thickness_loss(world.camera(i)).detach() for i in world.train]).mean())
+
+    assert thickness((4, 16, 0), 0.1) < 0.8 * thickness((4, 16, 0), 0.0)
+    assert thickness((4, 0, 0), 0.1) == thickness((4, 0, 0), 0.0)
 
 
 def test_all_rates_fall_alike():

@@ -15,8 +15,11 @@ from dofnerf.models.splat.blurs import BlurName
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_FEWEST, _MOST = 10_000, 60_000  # Gaussians, unless asked for
+_FEWEST, _MANY, _MOST = 10_000, 60_000, 200_000  # Gaussians, unless asked for
 MOST_SPLATS = 10_000_000
+# Cost of a pixel and of a Gaussian in a training step, in units of `Plan.view`, a pixel of a view that has one Gaussian
+# for every two pixels. Solved for by two trainings at 1008 pixels across (docs/lab/2026-11-18-speed.md).
+_PIXEL, _GAUSSIAN = 0.41, 2.05
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class SplatConfig(MethodConfig):
     """Pixels in a step with sub-apertures, at the most. The first half of these steps takes photos shrunk to half of
     this many, if they have more; the second half takes photos in full, or random parts of so many pixels."""
     splats: int = 0
-    """Gaussians in all; 0: one for every two pixels of a photo, but 10 000 at the least and 60 000 at the most."""
+    """Gaussians in all; 0: one for every two pixels of a photo up to 60 000, then one for every four up to 200 000, and
+    10 000 at the least."""
     degree: Literal[0, 1, 2] = 2
     """Degree of the spherical harmonics by which colour depends on direction: 0, 1 or 2; raised while training."""
     blur: BlurName = "gaussian"
@@ -56,6 +60,9 @@ class SplatConfig(MethodConfig):
     hides learns slowest."""
     gradient_prior: Annotated[float, tyro.conf.arg(aliases=("--edges",))] = 0.001
     """Weight of the sparse-gradient prior on the sharp picture, in steps with sub-apertures."""
+    flatness: float = 0.003
+    """Weight of the loss that flattens Gaussians which are thicker than 0.3 pixels, once there is a lens; 0 in `best`:
+    things have surfaces, and photos out of focus cannot tell a surface from a blob."""
     sharp_first: bool = True
     """Without a lens, weight pixels by the detail that the photo shows there: the lens search then sees a sharper
     scene."""
@@ -84,7 +91,8 @@ class SplatConfig(MethodConfig):
             raise ValueError(f"--splats must be 0 to {MOST_SPLATS}, found {self.splats}")
         if self.degree not in (0, 1, 2):
             raise ValueError(f"--degree must be 0, 1 or 2, found {self.degree}")
-        for flag, value in (("--gradient-loss", self.gradient_loss), ("--gradient-prior", self.gradient_prior)):
+        for name in ("gradient_loss", "gradient_prior", "flatness"):
+            flag, value = f"--{name.replace('_', '-')}", getattr(self, name)
             if not 0 <= value < math.inf:
                 raise ValueError(f"{flag} must be 0 or more and finite, found {value:g}")
         if min(self.early_pixels, self.step_pixels) < 1000:
@@ -122,13 +130,17 @@ class SplatConfig(MethodConfig):
         return replace(self, sub_aperture_steps=round(more * self.sub_aperture_steps))
 
     def work(self, pixels: float) -> float:
-        found = 0.0
+        found, count = 0.0, self.count((1, round(pixels)))
         for step in range(self.total):  # of each, about 0.8 of a view goes into losses, projection and Adam
             early = step < self.pinhole_steps + self.lens_steps
             views = 1.8 if early else self.sub_apertures_at(step) + 1.8
-            found += views * min(pixels, self.shrunk_to(step) or self.step_pixels)
+            shrunk = self.shrunk_to(step)
+            drawn = min(pixels, shrunk or self.step_pixels)
+            seen = count if shrunk else count * drawn / pixels
+            found += views * (_PIXEL * drawn + _GAUSSIAN * seen)
         return found
 
     def count(self, size: tuple[int, int]) -> int:
         """Gaussians for photos of `size` (height, width)."""
-        return self.splats or min(max(size[0] * size[1] // 2, _FEWEST), _MOST)
+        pixels = size[0] * size[1]
+        return self.splats or max(_FEWEST, min(pixels // 2, _MANY), min(pixels // 4, _MOST))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from dofnerf.camera import Camera
 from dofnerf.files.ply import Splats
 from dofnerf.models.base import PLAIN, Blur, Model, Parts, View
+from dofnerf.models.losses import thickness_loss
 from dofnerf.models.splat.blurs import Shot, blur_model, points_of_parts, sharp_picture, sub_apertures
 from dofnerf.models.splat.gaussians import LOW_PASS
 from dofnerf.models.splat.quick import quick_picture
@@ -191,6 +192,11 @@ class SplatModel(Model):
         seen = self.seen_by(camera)
         views = (draw(seen, camera, lens.aperture, lens.focus_disparity, part, style) for part in parts)
         return Parts(torch.stack([shot.over_background(one, style.light) for one in views]), points_of_parts(count))
+
+    def thickness_loss(self, camera: Camera) -> Tensor:
+        """How much thicker than surfaces the Gaussians are, in pixels of this camera; gradients reach their sizes."""
+        eye = torch.from_numpy(camera.position).to(self.means)
+        return thickness_loss(self.log_scales, (self.means.detach() - eye).norm(dim=-1) / camera.fx)
 
     def warm_up(self, camera: Camera) -> None:
         self.error_share(camera, None, self.means.new_zeros(camera.height, camera.width))

@@ -1,4 +1,4 @@
-"""The depth range of a scene whose files give none, or one that is too narrow: measured from its training photos.
+"""The depth range of a scene whose files give none, or a wrong one: measured from its training photos.
 
 Triangulated points cover what is in focus in two photos or more. A plane sweep over all disparities, from infinity to
 the nearest depth at which two neighbouring photos still overlap, covers the rest. Where the optical axes meet says
@@ -19,13 +19,15 @@ from dofnerf.models.splat.start.views import FARTHEST, choose_neighbours, prepar
 from dofnerf.scenes.scene import Scene
 
 _OVERLAP = 0.25  # share of the width that two neighbouring photos have in common at the nearest depth
-_PIXELS = 15_000  # of a photo in the sweep: the range needs no detail
-_PLANES = 128
+_PIXELS, _PLANES = 15_000, 128  # of a photo in the sweep, and depths: the range needs no detail
+_FEWER_PIXELS, _FEWER_PLANES = 8_000, 96  # where a range is given, and only what lies far outside of it counts
 _VOTES = 3  # neighbours that agree on a pixel's disparity
 _TAIL = 0.003  # share of the disparities at either end that are taken for outliers
 _MARGIN = 0.05  # of the range of disparities, added at either end
 _FEWEST = 50  # points or pixels
 _OUTSIDE = 0.1  # of a given range of disparities: what is seen farther beyond either end widens it
+_NEARER = 4.0  # times as near as what two photos see: a given near end that is nearer is not swept
+_WIDER = 30.0  # times what is seen: a range that is so wide is narrowed; a sweep may miss what has no texture
 
 
 def measured_range(scene: Scene, adjust: Free = NOTHING) -> tuple[Scene, str]:
@@ -60,16 +62,25 @@ def measured_range(scene: Scene, adjust: Free = NOTHING) -> tuple[Scene, str]:
     return found, f"{words}; {moved}" if moved else words
 
 
-def widened_range(scene: Scene) -> tuple[Scene, str]:
-    """`scene` with a range that holds what its training photos show, if that lies far outside of the range given, and a
-    sentence about that. Files often have the range of sparse points, which what no photo has in focus lacks."""
+def corrected_range(scene: Scene) -> tuple[Scene, str]:
+    """`scene` with a range that holds what its training photos show, if that lies far outside of the range given, or if
+    that is much too wide, and a sentence about that. Files often have the range of sparse points, which what no photo
+    has in focus lacks, or numbers that somebody made up."""
     nearest = nearest_overlap(scene)
     if nearest is None:
         return scene, ""
-    wide = replace(scene, near=min(nearest, scene.near), far=max(FARTHEST * nearest, scene.far))
-    sure = _swept(wide, scene if scene.points is not None else None)
+    possible = scene.near if _NEARER * scene.near > nearest else nearest  # hardly two photos see what is nearer
+    wide = replace(scene, near=min(nearest, possible), far=max(FARTHEST * nearest, scene.far))
+    known = scene if scene.points is not None else None
+    sure = _swept(wide, known, _FEWER_PIXELS, _FEWER_PLANES)
     if len(sure) < _FEWEST:
         return scene, ""
+    seen = [1 / scene.visible(i).depth for i in scene.train]
+    points = [np.concatenate(seen)] if sum(map(len, seen)) >= _FEWEST else []
+    near, far = _ends([sure, *points], wide.far)
+    if is_too_wide((1 / scene.far, 1 / scene.near), (1 / far, 1 / near)):
+        words = f"the range given is more than {_WIDER:g} times as wide as what a plane sweep sees"
+        return replace(scene, near=near, far=far), f"narrowed to {near:.4g} to {far:.4g}: {words}"
     near, far = _ends([sure], wide.far)
     beyond = _OUTSIDE * (1 / scene.near - 1 / scene.far)
     near = near if 1 / near > 1 / scene.near + beyond else scene.near
@@ -79,9 +90,14 @@ def widened_range(scene: Scene) -> tuple[Scene, str]:
     return replace(scene, near=near, far=far), f"widened to {near:.4g} to {far:.4g}: a plane sweep sees that far"
 
 
-def _swept(scene: Scene, known: Scene | None) -> np.ndarray:
+def is_too_wide(given: tuple[float, float], seen: tuple[float, float]) -> bool:
+    """Whether a range of disparities (least, largest) is much wider than what is seen: its planes would lie apart."""
+    return given[1] - given[0] > _WIDER * (seen[1] - seen[0])
+
+
+def _swept(scene: Scene, known: Scene | None, pixels: int = _PIXELS, planes: int = _PLANES) -> np.ndarray:
     """Disparities (N,) on which photos agree, by a coarse sweep of the scene's range, anchored at points known."""
-    views = prepare(scene, planes=_PLANES, pixels=_PIXELS)
+    views = prepare(scene, planes=planes, pixels=pixels)
     disparity = sweep(views, np.zeros_like(views.grey) if known is None else sparse_anchors(known, views))
     return disparity[(agreement(views, disparity) >= _VOTES) & (disparity > 0)]
 
