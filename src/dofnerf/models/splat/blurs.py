@@ -13,8 +13,10 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import mean
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
@@ -28,7 +30,7 @@ from dofnerf.models.splat.raster import from_column, project, rasterise, rasteri
 from dofnerf.optics import scatter, to_display, to_linear
 from dofnerf.optics.lens import Lens
 from dofnerf.optics.light import Curve
-from dofnerf.optics.shapes import Disc, part_weights
+from dofnerf.optics.shapes import Disc, Shape, part_weights
 
 _ACROSS = (1 / 6, 0.5, 5 / 6)  # of a sub-aperture in either direction: where its weight is taken
 _ONE_RING = 6  # sub-apertures; up to so many, one ring of sectors is closer to a disc than two
@@ -113,6 +115,8 @@ class GaussianBlur(BlurModel):
 
     def picture(self, gaussians: Gaussians, camera: Camera, lens: Lens, shot: Shot) -> View:
         parts = sub_apertures(shot.sub_apertures, shot.turn)
+        if not lens.shape.is_flat:
+            parts = as_lit(parts, lens.shape, points_of_parts(shot.sub_apertures, shot.turn))
         projected = {radius: shot.project(gaussians, camera, lens, radius) for radius in {p.radius for p in parts}}
         views, size = [projected[part.radius] for part in parts], (shot.width(camera), camera.height)
         opening = lens.aperture, lens.focus_disparity
@@ -172,6 +176,29 @@ def sub_apertures(count: int, turn: float = 0.0) -> list[SubAperture]:
         parts += _ring(inner, outer, sectors, turn + 0.5 * number / sectors)
         done += sectors
     return parts
+
+
+def as_lit(parts: Sequence[SubAperture], shape: Shape, points: Tensor) -> list[SubAperture]:
+    """`parts` with the centroid and variance of the light that a lens of this `shape` lets through, on its axis;
+    `points` (K, M, 2) are spread over each. So few parts have the moments of all the lens."""
+    weight = shape.weight(points, torch.zeros(2))[..., None]
+    whole = weight.sum(1) > 0  # what is closed stays as it is
+    plain = points.mean(1)
+    lit = torch.where(whole, (weight * points).sum(1) / weight.sum(1).clamp(min=1e-9), plain)
+    spread = (points - plain[:, None]).square().mean((1, 2))
+    narrow = (weight * (points - lit[:, None]).square()).sum((1, 2)) / (2 * weight.sum((1, 2))).clamp(min=1e-9)
+    share = torch.where(whole[:, 0], narrow / spread, 1.0).tolist()
+    # One radius a ring, for Gaussians are projected anew for each.
+    rings = [round(part.radius, 9) for part in parts]
+    radius = {
+        ring: ring * math.sqrt(mean([one for one, of in zip(share, rings, strict=True) if of == ring]))
+        for ring in set(rings)
+    }
+    moved = (lit - plain).tolist()
+    return [
+        SubAperture(part.x + x, part.y + y, radius[ring])
+        for part, (x, y), ring in zip(parts, moved, rings, strict=True)
+    ]
 
 
 def _rings(count: int) -> list[int]:
