@@ -1,13 +1,15 @@
 """Photos such as people bring: what a missing depth range, drifting exposure and poses that are off cost, and what
 learning exposure and pose brings back.
 
-    python benchmarks/wild.py [--steps 1.0] [--seeds 0 1] [--scene SCENE] [--validation]
+    python benchmarks/wild.py [--steps 1.0] [--seeds 0 1] [--scene SCENE] [--validation] [--photos sharp]
 
 Trains the packaged scene as it is, without its range and points, and made wild (`dofnerf synth wild`); prints PSNR of
 sharp held-out views as given and registered (see `dofnerf.train.registration`), the errors of the lens, the
 correlation of the gains with the true ones, and the errors of rotations, positions and focal lengths, before and after,
 the first two after the similarity that fits the cameras to the true ones best. In one of the scenes focal lengths are
-wrong, too, by 2 % from one end of the scene to the other. --validation holds out some of the training photos instead.
+wrong, too, by 2 % from one end of the scene to the other. A seed is that of training and of what is made wild.
+--validation holds out some of the training photos instead. --photos sharp trains on the all-in-focus photos: what does
+it cost where nothing is blurred?
 """
 
 from __future__ import annotations
@@ -48,13 +50,16 @@ def figures(run: Run, scene: Scene, true: Scene, gains: dict[int, tuple[float, f
     wide = np.mean([abs(a / lens.aperture - 1) for a, lens in zip(aperture, lenses, strict=True)])
     deep = np.mean([abs(f - lens.focus_disparity) / (near - far) for f, lens in zip(focus, lenses, strict=True)])
     registered = [registered_psnr(run, scene.camera(i), true.sharp(i)) for i in scene.test]
-    found = f"{np.mean(registered):.2f}" if isinstance(registered[0], float) else "–"
-    words = [f"{quality:.2f} dB", f"{found} dB", f"{100 * wide:.1f} % / {100 * deep:.1f} %"]
+    fitted = f"{np.mean(registered):.2f} dB" if isinstance(registered[0], float) else "–"
+    lens_off = "–" if run.config.photos == "sharp" else f"{100 * wide:.1f} % / {100 * deep:.1f} %"
+    words = [f"{quality:.2f} dB", fitted, lens_off]
     quantities = run.learner.quantities
     if gains and "exposure" in quantities.by_name:
         logs = np.log([gains[i] for i in scene.train])
         found = quantities.by_name["exposure"].log_gain.detach().numpy()
         words.append(f"{np.corrcoef(logs.ravel(), found.ravel())[0, 1]:.3f}")
+    else:
+        words.append("–")
     if gains:
         given = [scene.camera(i) for i in scene.train]
         refined = [quantities.camera(camera, k) for k, camera in enumerate(given)]
@@ -67,6 +72,8 @@ def figures(run: Run, scene: Scene, true: Scene, gains: dict[int, tuple[float, f
         ]
         words.append(" → ".join(f"{turn:.3f}° / {shift:.5f}" for turn, shift in both))
         words.append(" → ".join(f"{100 * np.abs(zoom - zoom.mean()).mean():.2f} %" for zoom in zooms))
+    else:
+        words += ["–", "–"]
     return " | ".join(words)
 
 
@@ -99,25 +106,26 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--scene", type=Path, help="with sharp photos and known lenses; the packaged one by default")
     parser.add_argument("--validation", action="store_true")
+    parser.add_argument("--photos", choices=["given", "sharp"], default="given")
     parser.add_argument("--only", nargs="+", help="only these of the scenes")
     parser.add_argument("--learned", action="store_true", help="only with exposure, poses and focal lengths learned")
     given = parser.parse_args()
     demo = scenes.load(given.scene) if given.scene else scenes.demo()
     with tempfile.TemporaryDirectory() as folder:
         plain = bare(demo, Path(folder))
-        wild, gains = make_wild(plain, Wildness())
-        cases = {"as it is": (demo, {}), "no range, no points": (plain, {}), "wild": (wild, gains)}
-        cases["wild, breathing"] = make_wild(plain, Wildness(breathing=0.02))
-        cases = {name: case for name, case in cases.items() if given.only is None or name in given.only}
         head = ("scene", "learned", "held-out views", "registered", "lens", "gains", "poses off by", "focal lengths")
-        print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
-        for seed, (label, (scene, made)), learned in product(
-            given.seeds, cases.items(), (True, False)[: 1 + (not given.learned)]
-        ):
-            config = shortened(replace(preset("fast"), seed=seed), given.steps).changed({} if learned else OFF)
-            scene = held_out(scene, demo) if given.validation else scene
-            run = train(scene, config)
-            print(f"| {label} | {'yes' if learned else 'no'} | {figures(run, scene, demo, made)} |", flush=True)
+        print(f"| {' | '.join(('seed', *head))} |\n{'|---' * (1 + len(head))}|", flush=True)
+        for seed in given.seeds:
+            cases = {"as it is": (demo, {}), "no range, no points": (plain, {})}
+            cases["wild"] = make_wild(plain, Wildness(seed=seed))
+            cases["wild, breathing"] = make_wild(plain, Wildness(seed=seed, breathing=0.02))
+            cases = {name: case for name, case in cases.items() if given.only is None or name in given.only}
+            config = replace(shortened(replace(preset("fast"), seed=seed), given.steps), photos=given.photos)
+            for (label, (scene, made)), learned in product(cases.items(), (True, False)[: 1 + (not given.learned)]):
+                scene = held_out(scene, demo) if given.validation else scene
+                run = train(scene, config.changed({} if learned else OFF))
+                words = figures(run, scene, demo, made)
+                print(f"| {seed} | {label} | {'yes' if learned else 'no'} | {words} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -95,6 +95,27 @@ def test_what_is_done_is_never_done_again(bench, room, monkeypatch, capsys):
     assert "another pinhole_steps (4, now 5)" in capsys.readouterr().err
 
 
+def test_bench_of_light_fields_skips_other_scenes(room, tmp_path, capsys):
+    grid, out = tmp_path / "grid", tmp_path / "out"
+    grid.mkdir()
+    rng = np.random.default_rng(0)
+    for r in range(7):
+        for c in range(7):
+            write_image(grid / f"view_{r:02d}_{c:02d}.png", rng.uniform(size=(48, 48, 3)).astype(np.float32))
+    write_json(grid / "manifest.json", {"focus": {"min": -1.0, "max": 0.5}})
+    absent = str(tmp_path / "absent")
+    assert main(["bench", "lightfield", "--scenes", absent, str(room), "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert f"skipped  {absent}: no such folder" in said and "its format is transforms, not lightfield" in said
+    assert "nothing to do" in said and not out.exists()
+    asked = BenchConfig("lightfield", (absent, str(room), str(grid)), ("hash",), size=24)
+    chosen = choose(asked, EXPERIMENTS["lightfield"])
+    assert [one.name for one in chosen.scenes] == ["grid"] and chosen.loaded[chosen.scenes[0]].size == (24, 24)
+    cells = EXPERIMENTS["lightfield"].plan(chosen)
+    assert [cell.tags["variant"] for cell in cells] == ["without a lens model", "ours", "trained on sharp photos"]
+    assert {cell.scene.path for cell in cells} == {str(grid)}
+
+
 def test_a_cell_begun_with_other_settings_is_refused_before_others_are_done(bench, room, tmp_path, monkeypatch, capsys):
     out = tmp_path / "again"
     shutil.copytree(bench, out)
@@ -187,7 +208,7 @@ def test_design_changes_one_thing_at_a_time_and_leaves_held_out_views_alone(room
     scene, whole = plan[0].scene.load(), scenes.load(room)
     assert set(scene.test) <= set(whole.train) and not set(scene.train) & (set(whole.test) | set(scene.test))
     lines = design.choices_of("splat", preset("fast", "splat").method)
-    assert len(lines) == 22 and lines[design.PRESET] == {}
+    assert len(lines) == 23 and lines[design.PRESET] == {}
 
 
 def test_several_seeds_and_fields_are_cells_of_their_own(room):

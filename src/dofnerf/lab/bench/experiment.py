@@ -36,7 +36,8 @@ class Experiment:
 
     `fields` are the default ones; `limited` names all that make sense, where not all do. With `sharp_photos`, photos of
     a scene without all-in-focus ones count as such. With `validation`, training photos are held out instead of the
-    scene's own held-out views.
+    scene's own held-out views. With a `format`, other scenes, and those that are not there, are skipped. `size` is the
+    width of the photos unless another is asked for.
     """
 
     about: str
@@ -46,6 +47,8 @@ class Experiment:
     limited: tuple[str, ...] = ()
     sharp_photos: bool = False
     validation: bool = False
+    format: str | None = None
+    size: int | None = None
 
 
 def all_combinations(choice: Choice, variants: Mapping[str, Change], kind: Kind = "train", **scene: Any) -> list[Cell]:

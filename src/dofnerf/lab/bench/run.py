@@ -22,7 +22,7 @@ from dofnerf.lab.bench.results import MARKDOWN, Draft, Results, markdown_table, 
 from dofnerf.lab.bench.schedule import already_done, announce, work_off
 from dofnerf.models import methods
 from dofnerf.process import keeps, locked, patient
-from dofnerf.scenes import PACKAGED
+from dofnerf.scenes import PACKAGED, detect
 from dofnerf.train.config import check_share
 
 
@@ -89,7 +89,7 @@ class BenchConfig:
 
 
 BenchConfig.__doc__ = (BenchConfig.__doc__ or "").replace(
-    "{experiments}", "\n      ".join(f"{name:9} {one.about}" for name, one in EXPERIMENTS.items())
+    "{experiments}", "\n      ".join(f"{name:10} {one.about}" for name, one in EXPERIMENTS.items())
 )
 
 
@@ -99,6 +99,9 @@ def run(config: BenchConfig) -> Results:
     lpips = config.lpips.resolved()
     experiment, out = EXPERIMENTS[config.name], config.folder
     choice = choose(config, experiment)
+    if not choice.scenes:
+        print(f"bench    {config.name}: nothing to do: --scenes names no scene of the format {experiment.format}")
+        return Results(config.name, command_line(config), experiment.about)
     cells = experiment.plan(choice)
     done = already_done(cells, out, lpips)
     print(f"bench    {config.name}: {experiment.about}")
@@ -131,9 +134,12 @@ def choose(config: BenchConfig, experiment: Experiment) -> Choice:
         raise ValueError(f"--field {wrong[0]}: the experiment {config.name} is for {', '.join(experiment.limited)}")
     chosen = []
     for given in config.scenes:
+        if experiment.format and (why := not_of_format(given, experiment.format)):
+            print(f"skipped  {given}: {why}")
+            continue
         packaged = given == PACKAGED and not Path(given).exists()
         path = PACKAGED if packaged else str(Path(given).resolve())
-        chosen.append(SceneChoice(path, config.size, sharp_photos=experiment.sharp_photos))
+        chosen.append(SceneChoice(path, config.size or experiment.size, sharp_photos=experiment.sharp_photos))
     twice = [name for name, count in Counter(one.name for one in dict.fromkeys(chosen)).items() if count > 1]
     if twice:
         raise ValueError(f"--scenes: two are called {twice[0]}; give them folders of different names")
@@ -142,6 +148,17 @@ def choose(config: BenchConfig, experiment: Experiment) -> Choice:
         if not scene.test:
             raise ValueError(f"{one.path}: no view is held out, so there is nothing to compare")
     return Choice(tuple(loaded), loaded, fields, config.preset, config.steps, tuple(dict.fromkeys(config.seeds)))
+
+
+def not_of_format(given: str, wanted: str) -> str:
+    """Why a scene is not one of the format that an experiment wants, or nothing if it is."""
+    if not Path(given).exists():
+        return f"the scene in the package is not of the format {wanted}" if given == PACKAGED else "no such folder"
+    try:
+        found = detect(Path(given))
+    except ValueError as problem:
+        return str(problem)
+    return "" if found == wanted else f"its format is {found}, not {wanted}"
 
 
 def conclude(config: BenchConfig, choice: Choice, done: Outcomes) -> Results:
