@@ -8,6 +8,7 @@ from PIL import Image
 from small_scenes import HEIGHT, WIDTH, colmap, llff, picture, transforms
 
 from dofnerf import scenes
+from dofnerf.files import write_exr
 from dofnerf.scenes.masks import fill_in
 from dofnerf.scenes.source import resize
 
@@ -29,7 +30,11 @@ def write_mask(path, counts=COUNTS, size=None):
     (mask if size is None else mask.resize(size, Image.Resampling.NEAREST)).save(path)
 
 
-@pytest.mark.parametrize("make", [colmap, llff])
+def bare(root):
+    return transforms(root, lens=False)
+
+
+@pytest.mark.parametrize("make", [colmap, llff, bare])
 @pytest.mark.parametrize("name", ["photo_2.png", "photo_2.png.png", "photo_2.jpg"])
 def test_masks_beside_the_photos(tmp_path, make, name):
     root = make(tmp_path)
@@ -39,6 +44,29 @@ def test_masks_beside_the_photos(tmp_path, make, name):
     assert (scene.mask(2) == COUNTS).all() and (scene.photo(2)[COUNTS] == make_photo(tmp_path, 2)[COUNTS]).all()
     assert "1 photo has a mask, which leaves out 10 % of it" in scenes.describe(scene)
     assert "mask leaves out 10 %" in scenes.describe_photos(scene)
+
+
+def test_masks_in_folders_as_the_photos_are(tmp_path):
+    root = bare(tmp_path)
+    write_mask(root / "masks" / "images" / "photo_3.png")
+    write_mask(root / "masks" / "other" / "photo_1.png")
+    assert [scenes.load(root).mask(i) is not None for i in range(6)] == [i == 3 for i in range(6)]
+
+
+def test_alpha_of_linear_light_is_a_mask(tmp_path):
+    root = bare(tmp_path)
+    data = json.loads((root / "transforms.json").read_text())
+    light = np.full((HEIGHT, WIDTH), 0.25, np.float32)
+    for i, frame in enumerate(data["frames"]):
+        frame["file_path"] = f"images/photo_{i}.exr"
+        channels = dict.fromkeys("RGB", np.where(COUNTS, light, 7))
+        write_exr(root / frame["file_path"], channels | ({"A": COUNTS.astype(np.float32)} if i == 1 else {}))
+    (root / "transforms.json").write_text(json.dumps(data))
+    scene = scenes.load(root)
+    assert [scene.mask(i) is not None for i in range(6)] == [i == 1 for i in range(6)]
+    assert (scene.mask(1) == COUNTS).all() and scene.linear
+    np.testing.assert_allclose(scene.photo(1), 0.25 ** (1 / 2.2), rtol=1e-5)  # filled in from around
+    assert scene.photo(0)[HOLE].min() == 1
 
 
 def make_photo(root, i):

@@ -212,7 +212,12 @@ def test_the_width_follows_the_minutes_and_the_machine(monkeypatch):
     assert widths == sorted(set(widths)) and widths[0] > 250 and widths[-1] <= 6000
     for minutes, width in zip((5, 15), widths, strict=False):  # no wider fits
         plan = Plan(own, 0, 60.0 * minutes, None)
-        assert plan.train_seconds(width * width * 2 / 3) <= 60 * minutes < plan.train_seconds((width + 4) ** 2 * 2 / 3)
+        least, more = (sum(plan.stages(wide * wide * 2 / 3).values()) for wide in (width, width + 4))
+        assert least <= 60 * minutes < more + 1
     monkeypatch.setattr(Plan, "view", 7e-7)  # a machine half as fast
     assert Plan(own, 0, 900.0, None).width(size) < widths[1]
     assert Plan(own, 0, 900.0, None).width((120, 80)) == 120  # never enlarged
+    late, many = (Plan(own, 0, 900.0, None) for _ in range(2))
+    late.begun -= 300  # capture took so long
+    many.photos = 200
+    assert late.width(size) < Plan(own, 0, 900.0, None).width(size) > many.width(size)

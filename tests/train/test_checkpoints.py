@@ -18,9 +18,10 @@ import safetensors.torch
 import torch
 from tiny_world import QUIET, config, scene
 
+from dofnerf import scenes
 from dofnerf.models.volume import steps
 from dofnerf.scenes import read_cameras
-from dofnerf.train import Diverged, KeepConfig, Run, checkpoint, loop, train
+from dofnerf.train import Diverged, KeepConfig, Run, checkpoint, folder, loop, train
 
 HERE = Path(__file__).parent
 STOPS = {"by SIGKILL": 6, "by Ctrl-C": 9, "by SIGTERM": 5, "in a write": 7}  # after these steps
@@ -308,3 +309,24 @@ def test_a_checkpoint_costs_little_time(whole):
     begun = time.monotonic()
     checkpoint.unpack(checkpoint.pack(whole.learner))
     assert time.monotonic() - begun < 5
+
+
+@pytest.mark.slow
+def test_a_scene_without_points_is_resumed_with_those_that_were_triangulated(tmp_path, monkeypatch):
+    """The field learns from their depth: without them, another run would come out."""
+    bare = scenes.demo(width=126)
+    frames = tuple(replace(frame, seen=None, seen_error=None, bounds=None) for frame in bare.frames)
+    bare = replace(bare, frames=frames, points=None, range_from="cameras")
+    made = config((2, 2, 1), search=False, refits=())
+    whole = train(bare, made, out=tmp_path / "whole", keep=QUIET).learner.tensors()
+
+    def stop(self, learner, outcome):
+        if learner.progress.step == 3:
+            self.keep(learner)
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(folder.Recorder, "watch", stop)
+        train(bare, made, out=tmp_path / "stopped", keep=QUIET)
+    resumed = train(bare, made, out=tmp_path / "stopped", keep=QUIET, resume=True).learner.tensors()
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)

@@ -2,6 +2,7 @@
 learned."""
 
 import csv
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from dofnerf.optics import LearnedLens
 from dofnerf.scenes.exif import Exif
 from dofnerf.scenes.source import PictureFile
 from dofnerf.train import train
+from dofnerf.train.photos.exposure import ExposureConfig, PhotoExposure
 from dofnerf.train.photos.lens import PhotoLens
 from dofnerf.train.scale import photo_optics, scale_by_exif
 
@@ -72,6 +74,24 @@ def test_smaller_photos_keep_the_f_number(folder):
         write_image(copy.path, scenes.load(folder, width=12).photo(i))
     frames = tuple(replace(frame, photo=copy) for frame, copy in zip(world.frames, copies, strict=True))
     assert f_numbers(replace(world, frames=frames)) == [1.8, 4.0, None, 4.0]
+
+
+def test_exposures_and_focal_lengths_are_those_of_the_files(folder, tmp_path):
+    """A transforms.json as others write it says nothing of EXIF: the photos do."""
+    for i, path in enumerate(sorted((folder / "images").glob("*.jpg"))):
+        exif = Image.Exif()
+        exif.get_ifd(0x8769).update({F_NUMBER: 4.0, 0x829A: 0.01 * 2**i, 0x8827: 200, 0x920A: 35.0})
+        with Image.open(path) as picture:
+            picture.save(path, exif=exif, quality=95)
+    world = scenes.load(folder)
+    setting = Setting.of(world)
+    assert setting.focal_mm == (35.0,) * 4
+    stops = PhotoExposure.make(ExposureConfig(exposure=True), setting).log_gain.detach()[:, 1] / math.log(2)
+    np.testing.assert_allclose(stops - stops[0], [i - world.train[0] for i in world.train], atol=1e-5)
+    words = scenes.describe(world) + scenes.describe_photos(world)
+    assert "f/4 (5), exposure differs by up to 4.0 stops" in words
+    assert "f/4, 1/100 s, ISO 200" in words and "f/4, 1/50 s, ISO 200" in words
+    assert scenes.load(scenes.write_transforms(world, tmp_path / "copy")).exif(1) == world.exif(1)
 
 
 def test_without_exif_the_column_is_empty(tmp_path):

@@ -138,6 +138,15 @@ def test_the_lens_starts_where_it_is_told():
         config(start_focus=1.5)
 
 
+def test_wide_photos_may_be_blurred_by_more_pixels():
+    setting = Setting.of(scene())
+    for width, most in ((252, 16.0), (1000, 16.0), (3000, 48.0)):
+        made = config(max_radius=16.0)
+        lens = Learner.like(made, replace(setting, size=(width, width * 2 // 3)), {}).lens
+        far, near = setting.disparities
+        assert float(lens.max_aperture) * (near - far) == pytest.approx(most, rel=1e-5)
+
+
 def test_shared_apertures(tmp_path):
     run = train(scene(), config((2, 3, 0), share_aperture="all", search=False))
     assert len(set(run.lens.aperture.tolist())) == 1 < len(set(run.lens.focus_disparity.tolist()))

@@ -85,7 +85,9 @@ def assemble(
     place = {name: members[0] for members in brackets for name in members}
     frames = [replace(_fitted(frame, size), bracket=place.get(frame.name)) for frame in frames]
     bounds, (train, test) = common_bounds(frames, str(folder)), split(frames, hold_every)
-    return upright(Scene(name, "capture", tuple(frames), *bounds, train, test, model.sparse_points()))
+    linear = all(photo.source.suffix.lower() in (".exr", ".hdr") for photo in photos)
+    whole = Scene(name, "capture", tuple(frames), *bounds, train, test, model.sparse_points(), from_linear=linear)
+    return upright(whole)
 
 
 def split(frames: Sequence[Frame], hold_every: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -74,7 +75,8 @@ def read_origin(folder: Path) -> Origin | None:
 
 
 def as_trained(run: Run, scene: Scene) -> Scene:
-    """The scene with the run's split; refused if it is another scene than the run's."""
+    """The scene with the run's split and depth range, which may have been measured; refused if it is another scene than
+    the run's."""
     where = scene.origin.path if scene.origin else scene.name
     if scene.size != tuple(run.setting.size):
         sizes = "×".join(map(str, scene.size)), "×".join(map(str, run.setting.size))
@@ -86,7 +88,10 @@ def as_trained(run: Run, scene: Scene) -> Scene:
     train, test = tuple(numbers[name] for name in run.setting.photos), scene.test
     if run.folder is not None and run.views:
         test = _held_out(run.views, scene, numbers, where)
-    return replace(scene, train=train, test=tuple(i for i in test if i not in set(train)))
+    far, near = run.setting.disparities
+    ends = {"near": 1 / near, "far": 1 / far if far > 0 else math.inf}
+    changed = {name: end for name, end in ends.items() if not math.isclose(end, getattr(scene, name))}
+    return replace(scene, train=train, test=tuple(i for i in test if i not in set(train)), **changed)  # type: ignore[arg-type]
 
 
 def _held_out(views: Sequence[Viewpoint], scene: Scene, numbers: Mapping[str, int], where: str) -> tuple[int, ...]:

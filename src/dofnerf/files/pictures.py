@@ -109,6 +109,11 @@ def read_image(path: Path | str, orient: bool = False) -> np.ndarray:
     return image
 
 
+def read_exr_alpha(path: Path) -> np.ndarray | None:
+    """The alpha channel (H, W) of an EXR, if it has one."""
+    return _read_exr(path).get("A")
+
+
 def image_size(path: Path | str) -> tuple[int, int]:
     """(width, height) from the header alone."""
     path = Path(path)

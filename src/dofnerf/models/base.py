@@ -314,6 +314,10 @@ class Method(ABC):
     def groups(self, model: Any, config: RunConfig) -> list[Group]:
         """The parameters that learn, and at which rates."""
 
+    def uses_points(self, config: RunConfig) -> bool:
+        """Whether its steps learn from the scene's sparse points."""
+        return False
+
     def memory(self, model: Any, photos: int) -> dict[str, Tensor]:
         """Tensors that the steps keep beside the model; a checkpoint holds them too."""
         return {}

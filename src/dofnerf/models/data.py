@@ -79,7 +79,7 @@ class Setting:
             focal_mm=tuple(focal_lengths(scene)),
             metres=scene.metres,
             deep=has_more_than_8_bits(scene.frames[scene.train[0]].photo.label),
-            linear=Path(scene.frames[scene.train[0]].photo.label).suffix.lower() in (".exr", ".hdr"),
+            linear=scene.linear,
         )
 
 
@@ -158,12 +158,12 @@ def training_data(scene: Scene, photos: str, device: torch.device, folder: Path 
 
 def f_numbers(scene: Scene) -> list[float | None]:
     """The f-number of each training photo by EXIF, where known."""
-    return [scene.f_number(i) for i in scene.train]
+    return [scene.exif(i).f_number for i in scene.train]
 
 
 def focal_lengths(scene: Scene) -> list[float | None]:
     """The focal length of each training photo in millimetres by EXIF, where known; empty if nobody knows."""
-    found = [scene.focal_length_mm(i) for i in scene.train]
+    found = [scene.exif(i).focal_length for i in scene.train]
     return found if any(found) else []
 
 
@@ -172,8 +172,8 @@ def exif_apertures(scene: Scene) -> list[float | None]:
     known."""
     found: list[float | None] = []
     for i in scene.train:
-        told = scene.frames[i].exif
-        if scene.metres is None or told is None or told.f_number is None or told.focal_length is None:
+        told = scene.exif(i)
+        if scene.metres is None or told.f_number is None or told.focal_length is None:
             found.append(None)
         else:
             unit = 1000 * scene.metres
@@ -184,8 +184,7 @@ def exif_apertures(scene: Scene) -> list[float | None]:
 def exif_focuses(scene: Scene) -> list[float | None]:
     """The disparity at which each training photo was focused, by EXIF's distance of the subject; empty if nobody
     knows."""
-    told = [scene.frames[i].exif for i in scene.train]
-    known = [None if one is None else one.subject_distance for one in told]
+    known = [scene.exif(i).subject_distance for i in scene.train]
     if scene.metres is None or not any(known):
         return []
     return [None if distance is None else scene.metres / distance for distance in known]
@@ -204,8 +203,7 @@ def shared_cameras(scene: Scene) -> list[int]:
 def exif_exposures(scene: Scene) -> tuple[float, ...]:
     """Each training photo's exposure by EXIF, time · ISO / f-number², in no particular unit; empty if one is
     unknown."""
-    told = [scene.frames[i].exif for i in scene.train]
-    values = [None if one is None else one.exposure for one in told]
+    values = [scene.exif(i).exposure for i in scene.train]
     return tuple(value for value in values if value is not None) if all(values) else ()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from PIL import Image
 
+from dofnerf.files.decoding import RAW_SUFFIXES, raw_header
 from dofnerf.files.guard import check_regular
 
 _SUB_IFD, _MAKE, _MODEL, _ORIENTATION = 0x8769, 0x010F, 0x0110, 0x0112
@@ -73,6 +74,8 @@ def read_exif(path: Path) -> Exif:
 
 @lru_cache(maxsize=10_000)
 def _read(path: Path, changed: int) -> Exif:
+    if path.suffix.lower() in RAW_SUFFIXES:
+        return Exif.from_plain(raw_header(path)[2])
     with Image.open(path) as picture:
         return exif_of(picture)
 
@@ -115,6 +118,11 @@ def orientation_of(picture: Image.Image) -> int:
     except Exception:
         return 1
     return value if isinstance(value, int) and 1 <= value <= 8 else 1
+
+
+def in_seconds(time: float | None) -> str:
+    """An exposure time as cameras show it."""
+    return "" if time is None else f"1/{1 / time:.0f} s" if time < 0.4 else f"{time:g} s"
 
 
 def _positive(value: Any, most: float = 1e6) -> float | None:

@@ -14,7 +14,7 @@ from dofnerf.files import has_more_than_8_bits, write_deep_png, write_image, wri
 from dofnerf.files.ply import write_ply
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes.scene import Scene, Viewpoint
-from dofnerf.scenes.source import Source
+from dofnerf.scenes.source import Derived, PictureFile, Source
 
 IMAGES, POINTS = "images", "points.ply"
 
@@ -53,6 +53,8 @@ def write_transforms(
         data["ply_file_path"] = POINTS
     if scene.metres is not None:
         data["metres"] = scene.metres
+    if scene.linear:
+        data["linear"] = True
     if scene.notes:
         data["notes"] = list(scene.notes)
     data["train_filenames"] = [entries[i]["file_path"] for i in scene.train]
@@ -79,8 +81,10 @@ def _entry(scene: Scene, i: int, name: str, shared: dict[str, float]) -> dict[st
     for key, lens in (("lens", frame.lens), ("near_lens", frame.near_lens), ("far_lens", frame.far_lens)):
         if lens is not None:
             entry[key] = plain_lens(lens)
-    if frame.exif:
-        entry["exif"] = frame.exif.plain()
+    # A picture that was computed, by a synthetic lens or gain, is not what the camera wrote of the original.
+    told = scene.exif(i) if isinstance(frame.photo, PictureFile | Derived) else frame.exif
+    if told:
+        entry["exif"] = told.plain()
     if frame.bracket is not None:
         entry["bracket"] = frame.bracket
     if frame.bounds is not None:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from dofnerf.files import image_size, is_linear
 from dofnerf.files.guard import inside
-from dofnerf.files.pictures import IMAGE_SUFFIXES, open_picture
+from dofnerf.files.pictures import IMAGE_SUFFIXES, open_picture, read_exr_alpha
 from dofnerf.scenes.source import Derived, PictureFile, Resized, Source
 
 if TYPE_CHECKING:
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from dofnerf.scenes.scene import Frame
 
 FOLDER = "masks"
-_WHITE, _OPAQUE = (
-    128,
-    255,
-)  # bytes from which a pixel counts: a photo's half-transparent pixels show something else, too
+# Bytes from which a pixel counts, and alpha of EXR: a photo's half-transparent pixels show something else, too.
+_WHITE, _OPAQUE, _COVERED = 128, 255, 0.999
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,11 @@ class MaskFile(PictureFile):
     alpha: bool = False
 
     def load(self) -> np.ndarray:
+        if self.alpha and is_linear(self.path):
+            alpha = read_exr_alpha(self.path)
+            counts = np.ones((self.height, self.width), bool) if alpha is None else alpha >= _COVERED
+            self.expect(counts)
+            return counts
         with open_picture(self.path) as picture:
             if self.alpha:
                 counts = np.asarray(picture.getchannel("A")) >= _OPAQUE
@@ -74,15 +77,21 @@ def given_mask(path: Path, size: tuple[int, int], where: str) -> Source:
 def alpha_mask(photo: Path, size: tuple[int, int]) -> Source | None:
     """The alpha channel of a photo, if it has one."""
     if is_linear(photo):
-        return None
+        has_one = photo.suffix.lower() == ".exr" and read_exr_alpha(photo) is not None
+        return MaskFile(photo, *size, alpha=True) if has_one else None
     with open_picture(photo, load=False) as picture:
         return MaskFile(photo, *size, alpha=True) if picture.mode in ("RGBA", "LA") else None
 
 
 def find_mask(root: Path, name: str, photo: Path, size: tuple[int, int]) -> Source | None:
     """The mask of the photo called `name` (a path below the folder of photos): in masks beside them, else its alpha."""
-    path = mask_file(inside(root, FOLDER, str(root)), name) if (root / FOLDER).is_dir() else None
+    path = file_beside(root, name)
     return alpha_mask(photo, size) if path is None else given_mask(path, size, f"{root}: {name}")
+
+
+def file_beside(root: Path, name: str) -> Path | None:
+    """The file of the mask of the photo called `name` in the scene's folder masks, if there is one."""
+    return mask_file(inside(root, FOLDER, str(root)), name) if (root / FOLDER).is_dir() else None
 
 
 def mask_file(folder: Path, name: str) -> Path | None:

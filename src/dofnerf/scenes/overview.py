@@ -14,6 +14,7 @@ import PIL.Image
 from dofnerf.camera import Camera
 from dofnerf.files import write_image
 from dofnerf.optics.lens import Lens
+from dofnerf.scenes.exif import in_seconds
 from dofnerf.scenes.scene import Scene
 from dofnerf.scenes.source import resize
 
@@ -55,7 +56,10 @@ def describe_photos(scene: Scene) -> str:
         seen = scene.visible(i)
         facts = [f"{len(seen.ids)} points, {seen.error.mean():.2f} px off"] if len(seen.ids) else []
         facts += ["depth {:.4g} to {:.4g}".format(*frame.bounds)] if frame.bounds else []
-        facts += [f"f/{frame.exif.f_number:g}"] if frame.exif and frame.exif.f_number else []
+        told = scene.exif(i)
+        facts += [f"f/{told.f_number:g}"] if told.f_number else []
+        facts += [in_seconds(told.exposure_time)] if told.exposure_time else []
+        facts += [f"ISO {told.iso:g}"] if told.iso else []
         facts += [f"bracket {frame.bracket}"] if frame.bracket is not None else []
         left_out = masked_share(scene, i)
         facts += [f"mask leaves out {100 * left_out:.0f} %"] if left_out else []
@@ -245,10 +249,14 @@ def _points(scene: Scene) -> str:
 
 
 def _exif(scene: Scene) -> str:
-    """What cameras wrote down: f-numbers, and how many photos share each."""
-    numbers = [frame.exif.f_number for frame in scene.frames if frame.exif and frame.exif.f_number]
-    values, counts = np.unique(numbers, return_counts=True)
-    return ", ".join(f"f/{value:g} ({count})" for value, count in zip(values, counts, strict=True))
+    """What cameras wrote down: f-numbers, how many photos share each, and by how much exposures differ."""
+    told = [scene.exif(i) for i in range(len(scene))]
+    values, counts = np.unique([one.f_number for one in told if one.f_number], return_counts=True)
+    words = [f"f/{value:g} ({count})" for value, count in zip(values, counts, strict=True)]
+    if all(exposures := [one.exposure for one in told]):
+        differ = np.ptp(np.log2(exposures))  # type: ignore[arg-type]
+        words += [f"exposure differs by up to {differ:.1f} stops"] if differ >= 0.05 else ["one exposure"]
+    return ", ".join(words)
 
 
 def _lenses(lenses: list[Lens]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -75,7 +75,8 @@ class Found:
     """What a format found: views at the size of their files, in order, and whatever the files say beyond them.
 
     `bounds` is the scene's depth range, by default that of all frames together; `full_width` the width in pixels for
-    which the poses are given, which `downscale` divides, by default that of the first frame.
+    which the poses are given, which `downscale` divides, by default that of the first frame; `from_linear` says that
+    the photos were made from linear light, though their files do not show it.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Found:
     notes: tuple[str, ...] = ()
     metres: float | None = None
     range_from: Literal["file", "points", "cameras"] = "file"
+    from_linear: bool = False
 
 
 def assemble(found: Found, options: ReadOptions) -> Scene:
@@ -105,7 +107,8 @@ def assemble(found: Found, options: ReadOptions) -> Scene:
     if not train:
         raise ValueError(f"{found.name}: all {len(frames)} views are held out, none is left to train on")
     beside = found.points, found.notes, found.metres
-    return Scene(found.name, found.format, tuple(frames), near, far, train, test, *beside, range_from=found.range_from)
+    about: dict[str, Any] = {"range_from": found.range_from, "from_linear": found.from_linear}
+    return Scene(found.name, found.format, tuple(frames), near, far, train, test, *beside, **about)
 
 
 def scaled(frame: Frame, width: int, height: int) -> Frame:

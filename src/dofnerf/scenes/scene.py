@@ -96,7 +96,8 @@ class Scene:
 
     `range_from` says where the depth range comes from: the "file", sparse "points", or a guess from the "cameras",
     which training replaces by a measurement. `metres` is the length of one scene unit, where known; `origin` is where
-    it was read, if it was. Pictures load on first use and stay in a bounded cache: treat the arrays as read-only.
+    it was read, if it was; `from_linear`: the photos were made from linear light, though their files do not show it.
+    Pictures load on first use and stay in a bounded cache: treat the arrays as read-only.
     """
 
     name: str
@@ -111,8 +112,9 @@ class Scene:
     metres: float | None = None
     origin: Origin | None = None
     range_from: Literal["file", "points", "cameras"] = "file"
+    from_linear: bool = False
     _cache: OrderedDict[Source, np.ndarray] = field(default_factory=OrderedDict, repr=False, compare=False)
-    _exif: dict[tuple[int, str], float | None] = field(default_factory=dict, repr=False, compare=False)
+    _exif: dict[int, Exif] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -122,6 +124,11 @@ class Scene:
         """(width, height) of every photo."""
         camera = self.frames[0].camera
         return camera.width, camera.height
+
+    @property
+    def linear(self) -> bool:
+        """Whether the photos are, or were made from, linear light (EXR, HDR)."""
+        return self.from_linear or Path(self.frames[0].photo.label).suffix.lower() in (".exr", ".hdr")
 
     def camera(self, i: int) -> Camera:
         """The camera of photo i."""
@@ -151,23 +158,19 @@ class Scene:
         mask = None if source is None else self.picture(i, source)
         return None if mask is None or mask.all() else mask
 
-    def f_number(self, i: int) -> float | None:
-        """By EXIF: as the scene's file, the photo or, for a smaller copy, its original has it. Files are read once."""
-        return self._from_exif(i, "f_number")
-
-    def focal_length_mm(self, i: int) -> float | None:
-        """The true focal length in millimetres, by EXIF in the same places."""
-        return self._from_exif(i, "focal_length")
-
-    def _from_exif(self, i: int, name: str) -> float | None:
-        if (i, name) not in self._exif:
+    def exif(self, i: int) -> Exif:
+        """As the scene's file, the photo or, for a smaller copy, its original has it, the first that knows a value.
+        Files are read once."""
+        if i not in self._exif:
             told, path = self.frames[i].exif, Path(self.frames[i].photo.label)
             files = [path]
             if path.parent.name.startswith("images_"):
                 files += sorted(path.parent.parent.glob(f"images/{glob.escape(path.stem)}.*"))
-            value = getattr(told, name) if told else None
-            self._exif[i, name] = value or next((f for file in files if (f := getattr(read_exif(file), name))), None)
-        return self._exif[i, name]
+            plain = {} if told is None else told.plain()
+            for file in files:
+                plain = read_exif(file).plain() | plain
+            self._exif[i] = Exif(**plain)  # type: ignore[arg-type]
+        return self._exif[i]
 
     def brackets(self) -> dict[str, list[int]]:
         """The focus brackets: name → the views, two or more, that were taken from one place."""

@@ -15,24 +15,30 @@ from dofnerf.optics import Lens
 from dofnerf.scenes import Scene
 
 _CAPTURE = 1.5, 0.04  # seconds a photo, and a pair
-_BEGIN, _OTHERS = 30.0, {"report": 30.0, "page": 20.0}  # seconds before the first step, and of the stages after
+# Seconds, on a machine that takes _USUAL for a pixel of a view; from trainings (docs/lab/2026-11-18-speed.md).
+_BEGIN = 5.0  # imports, and all that is done once
+_EACH, _EACH_LARGE, _LARGE = 1.1, 1.1, 170_000  # a photo: start, lens search, errors; for its pixels, up to so many
+_READ = 0.3e-6  # a pixel of a photo: to read and shrink it
+_REPORT, _PAGE = (2.0, 1.2e-4), (1.0, 5e-6)  # in all, and for each pixel of a photo
 _WIDE, _HIGH, _VIEWS = 144, 96, 8  # the picture by which the machine's speed is measured
 _MEASURE = 1.5  # seconds, at the least
-_USUAL = 3.5e-7  # seconds a pixel of a view of the machine for which the times above are
+_USUAL = 2.7e-7
 _NARROWEST, _SPARE = 160, 1.15
+_PHOTOS = 30  # as long as nobody knows how many
 
 
 class Plan:
-    """How long each stage will take, roughly; corrected by how long those before took.
+    """How long each stage will take, roughly.
 
-    `photos` are to be captured; `budget` are the seconds for training, unless a `width` is given.
+    `photos` are to be captured, 0 if there are poses already; `budget` are the seconds for all stages, from now on,
+    unless a `width` is given.
     """
 
     def __init__(self, method: MethodConfig, photos: int, budget: float, width: int | None) -> None:
-        self.method, self.budget, self.since, self.slowness = method, budget, time.monotonic(), 1.0
+        self.method, self.budget, self.photos = method, budget, photos or _PHOTOS
+        self.begun = self.since = time.monotonic()
         capture = _CAPTURE[0] * photos + _CAPTURE[1] * min(photos * (photos - 1) / 2, 20 * photos)
-        training = self.train_seconds(0.7 * width * width) if width else budget
-        self.left = {"capture": capture, "train": training, **_OTHERS}
+        self.left = {"capture": capture, **self.stages(0.7 * width * width)} if width else {"everything": budget}
 
     @cached_property
     def view(self) -> float:
@@ -54,33 +60,39 @@ class Plan:
             took.append(time.perf_counter() - begun)
         return sum(took[1:]) / len(took[1:]) / (_WIDE * _HIGH * _VIEWS)
 
-    def train_seconds(self, pixels: float) -> float:
-        """Of training on photos of so many pixels."""
-        return self.view * (_BEGIN / _USUAL + self.method.for_photos_of(pixels).work(pixels))
+    def stages(self, pixels: float) -> dict[str, float]:
+        """Seconds of training on photos of so many pixels, and of what comes after."""
+        own, slowness = self.method.for_photos_of(pixels), self.view / _USUAL
+        each = _EACH + _EACH_LARGE * min(pixels / _LARGE, 1.0) + _READ * pixels
+        begin = slowness * (_BEGIN + self.photos * each)
+        report = slowness * (_REPORT[0] + _REPORT[1] * pixels)
+        page = slowness * (_PAGE[0] + _PAGE[1] * pixels)
+        return {"train": begin + self.view * own.work(pixels), "report": report, "page": page}
 
     def width(self, size: tuple[int, int]) -> int:
-        """The largest width for photos of `size` (width, height) that the time allows. Photos that just miss it are not
-        resized: that would blur them a little, which is found as a wider lens."""
-        if self.train_seconds(size[0] * size[1]) <= _SPARE * self.budget:
+        """The largest width for photos of `size` (width, height) that what is left of the time allows. Photos that just
+        miss it are not resized: that would blur them a little, which is found as a wider lens."""
+        left = self.budget - (time.monotonic() - self.begun)
+        if sum(self.stages(size[0] * size[1]).values()) <= _SPARE * left:
             return size[0]
         low, high = min(_NARROWEST, size[0]), size[0]
         while low < high:
             middle = (low + high + 1) // 2
-            fits = self.train_seconds(middle * middle * size[1] / size[0]) <= self.budget
+            fits = sum(self.stages(middle * middle * size[1] / size[0]).values()) <= left
             low, high = (middle, high) if fits else (low, middle - 1)
         return low
 
     def say(self, before: str = "") -> None:
         """One line: the stages to come."""
-        known = {name: seconds * self.slowness for name, seconds in self.left.items() if seconds > 0}
+        known = {name: seconds for name, seconds in self.left.items() if seconds > 0}
         parts = ", ".join(f"{name} {in_words(seconds)}" for name, seconds in known.items())
         print(f"plan     {before}about {in_words(sum(known.values()))} to go: {parts}", flush=True)
 
     def done(self, name: str, scene: Scene) -> None:
-        """After a stage: what is left, now that the size of the photos is known."""
+        """After a stage: what is left, now that number and size of the photos are known."""
         took = time.monotonic() - self.since
-        self.since = time.monotonic()
-        stages = {"capture": 0.0, "train": self.train_seconds(scene.size[0] * scene.size[1])} | _OTHERS
+        self.since, self.photos = time.monotonic(), len(scene.train)
+        stages = {"capture": 0.0} | self.stages(scene.size[0] * scene.size[1])
         names = list(stages)
         self.left = {one: stages[one] for one in names[names.index(name) + 1 :]}
         self.say(f"{name} took {in_words(took)}; ")

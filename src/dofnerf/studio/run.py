@@ -48,7 +48,7 @@ from dofnerf.train.expect import expect
 from dofnerf.web.start_page import FILMS, START, StartPage
 
 SCENE, RUN, RECORD = "scene", "run", "run.json"
-_MINUTES = {"fast": 15.0, "best": 60.0}  # of training, where nobody says
+_MINUTES = {"fast": 15.0, "best": 60.0}  # for everything, where nobody says
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ class RunConfig:
     preset: Literal["fast", "best"] = "fast"
     """fast (minutes), or best (quality first, for the patient)."""
     minutes: Annotated[float | None, default("15 for fast, 60 for best")] = None
-    """Train on photos as wide as this time allows on this machine, whose speed is measured at the start."""
+    """Time for everything, from the photos to the page: they are trained on as wide as it allows on this machine, whose
+    speed is measured at the start."""
     width: Annotated[int | None, default("what --minutes allows")] = None
     """Train on photos of this many pixels across, however long it takes; never more than the scene's photos have."""
     steps: float = 1.0
@@ -199,6 +200,7 @@ def _width_of(config: RunConfig, record: Path, scene: Scene, plan: Plan) -> int:
             found = read_json_value(record)
             if isinstance(found, dict) and isinstance(found.get("width"), int):
                 return min(max(found["width"], 1), scene.size[0])
+    plan.photos = len(scene.train)
     return plan.width(scene.size)
 
 

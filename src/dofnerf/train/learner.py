@@ -71,9 +71,10 @@ class Learner:
         with _seeded(config.seed):
             model = method(config.field).begin(config, setting, scene, data)
         learner = cls(config, setting, model, device)
-        for quantity in learner.quantities.by_name.values():
+        for name, quantity in learner.quantities.by_name.items():
             quantity.begin(data.cameras, [scene.camera(i) for i in scene.train])
-            quantity.look(scene, data, config.light)
+            if quantity.look(scene, data, config.light):
+                learner._settle(name, quantity, keep=False)
         return learner
 
     @classmethod
@@ -113,16 +114,16 @@ class Learner:
                 before = own.pinhole_steps if quantity.uses_lens else 0
                 share = (progress.step - before) / (own.total - before)
                 if name not in self.settled and share >= TRIAL:
-                    self._settle(name, quantity)
+                    self._settle(name, quantity, keep=not quantity.is_negligible())
                 rows = photos if quantity.only_sampled else None
                 if bool(self.settled.get(name, True)):
                     self.row_adams[name].step(rows, quantity.rate(share) * progress.rate_scale)
         progress.step += 1
         return whole
 
-    def _settle(self, name: str, quantity: PhotoQuantity) -> None:
-        """Undo a quantity of which no photo has any to speak of: learned on, it would only add noise."""
-        self.settled[name] = torch.tensor(not quantity.is_negligible())
+    def _settle(self, name: str, quantity: PhotoQuantity, keep: bool) -> None:
+        """Learn a quantity on, or undo one of which no photo has any to speak of: it would only add noise."""
+        self.settled[name] = torch.tensor(keep)
         if not self.settled[name]:
             self.quantities.undone.add(name)
             for value in quantity.parameters():

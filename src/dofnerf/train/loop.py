@@ -35,6 +35,7 @@ from dofnerf.train.precision import measure
 from dofnerf.train.registration import Prior, Target, register
 
 _REGISTRATIONS = (0.15, 0.3, 0.5, 0.7)  # shares of the steps with a lens, before which photos are registered
+_CHARACTER = (0.0, 0.15, 0.3, 0.45, 0.65)  # shares of the last stage, at which the character is searched for
 _PAYS = 0.05  # of the error on held-back pixels, which a registration must take away
 _OFF, _ZOOMS = 0.35, 0.003  # by how many pixels a camera may be off, by what share a focal length: std. deviations
 _WIDEST = 400  # pixels across of the pictures that are registered
@@ -85,7 +86,7 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
                 recorder.keep(learner)
             interrupted.raises = long and workers.count == 1  # nothing is lost, so no signal waits for the end of it
             try:
-                if learner.progress.step == character_step(learner):
+                if learner.progress.step in character_steps(learner):
                     find_character(learner, data, recorder)
                 outcome = one_step(learner, steps)
                 interrupted.raises = False
@@ -94,7 +95,7 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
                 if finished:
                     _must_be_healthy(learner, workers)
                     if learner.lens.shape is not None:
-                        find_character(learner, data, recorder)
+                        find_character(learner, data, recorder, blades=True)
                     if total > learner.config.method.pinhole_steps:
                         learner.precision = measure(learner, data)
                 recorder.watch(learner, outcome)
@@ -168,16 +169,19 @@ def find_lens(learner: Learner, steps: Steps, everywhere: bool) -> None:
         learner.in_focus = workers.same(masks)
 
 
-def character_step(learner: Learner) -> int | None:
-    """The step before which the lens's character is searched for, if it is: halfway through the last stage."""
+def character_steps(learner: Learner) -> set[int]:
+    """The steps before which the lens's character is searched for, if it is: in turn with the last stage, from its
+    beginning on, so that the scene does not absorb what a disc gets wrong."""
     own = learner.config.method
     last = getattr(own, list(own.STAGES.values())[-1])
-    return own.total - last // 2 if learner.config.lens.character and last > 1 else None
+    shares = _CHARACTER if learner.config.lens.character and last > 1 else ()
+    return {own.total - last + round(share * last) for share in shares}
 
 
-def find_character(learner: Learner, data: TrainingData, recorder: NullRecorder) -> None:
-    """Search for the lens's character with the model as it is now; take it over if it pays, else go on with a disc."""
-    found = fit_character(learner, data)
+def find_character(learner: Learner, data: TrainingData, recorder: NullRecorder, blades: bool = False) -> None:
+    """Search for the lens's character with the model as it is now, also for `blades`, which takes twice as long; take
+    it over if it pays, else go on with a disc."""
+    found = fit_character(learner, data, blades)
     if found is None:
         return
     learner.lens.shape = found.shape if found.pays else None

@@ -17,9 +17,10 @@ from dofnerf.models import method
 from dofnerf.models.data import Setting, TrainingData, training_data
 from dofnerf.models.splat.start import ENOUGH
 from dofnerf.models.splat.start.bundle import Free
-from dofnerf.models.splat.start.depth_range import measured_range, widened_range
+from dofnerf.models.splat.start.depth_range import corrected_range, is_too_wide, measured_range
 from dofnerf.models.splat.start.triangulation import triangulated
 from dofnerf.models.workers import gathered, several
+from dofnerf.optics.lens import inverse
 from dofnerf.process import Failed, is_empty, keeps, locked
 from dofnerf.scenes import Scene
 from dofnerf.train import checkpoint
@@ -58,25 +59,29 @@ def start(
     with gathered(place) as workers, locked(folder) if folder and workers.first else contextlib.nullcontext():
         if workers.count > 1 and not method(config.field).divides:
             raise ValueError(f"the field {config.field!r} trains in one process; start it without torchrun")
+        refines = Free(*(name in config.quantities for name in ("pose", "focal")))
+        uses_points = method(config.field).uses_points(config)
         if not workers.first:
+            scene = _with_points(scene, refines) if uses_points else scene
             data = training_data(scene, config.photos, place, _room_in(folder))
             learner = checkpoint.unpack(workers.tell(b""), place)
             return Run(learn(learner, data, NullRecorder(), workers), folder, views_of(scene))
         kept, said = _kept(place, folder, resume), findings(scene)
         total, was = config.method.total, None if kept is None else kept.progress.step
         with Bar("photos", total, quiet=quiet) as bar, keeps(lambda: _kept_words(folder, was, total)):
-            begun, notes = _prepared(scene, Free(*(name in config.quantities for name in ("pose", "focal"))), kept)
-            said += notes
-            cameras = (frame.camera for frame in scene.frames)
-            frames = (replace(frame, camera=one) for frame, one in zip(begun.frames, cameras, strict=True))
-            scene = replace(begun, frames=tuple(frames))
+            if kept is None:
+                begun, notes = _prepared(scene, refines)
+                said += notes
+                scene = _as_given(begun, scene)
+            else:
+                scene = _with_range(_with_points(scene, refines) if uses_points else scene, kept.setting)
             setting = Setting.of(scene, config.lens.share_aperture)
             if kept is not None:
                 config = _like_before(kept, config)
                 _must_match(kept, setting, config, folder)
             data = training_data(scene, config.photos, place, _room_in(folder))
             bar.update(was or 0, label="start")
-            learner = kept or Learner.begin(config, setting, begun, data, place)
+            learner = Learner.begin(config, setting, begun, data, place) if kept is None else kept
             if workers.count > 1:
                 workers.tell(checkpoint.pack(learner))
             recorder = Recorder(folder, keep, bar, data)
@@ -133,17 +138,31 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _prepared(scene: Scene, refines: Free, kept: Learner | None) -> tuple[Scene, list[str]]:
+def _with_range(scene: Scene, setting: Setting) -> Scene:
+    """The scene with the depth range of a run that was begun, which may have been measured, widened or narrowed."""
+    (far, near), given = setting.disparities, (1 / scene.far, 1 / scene.near)
+    changed = (near >= given[1] and far <= given[0]) or is_too_wide(given, (far, near))
+    return replace(scene, near=1 / near, far=inverse(far)) if scene.range_from == "cameras" or changed else scene
+
+
+def _with_points(scene: Scene, refines: Free) -> Scene:
+    """The scene with the points that a run began with, also those that were triangulated for it."""
+    return _as_given(_prepared(scene, refines)[0], scene)
+
+
+def _as_given(begun: Scene, given: Scene) -> Scene:
+    """A scene as training begins with it, but with its cameras as given."""
+    frames = (replace(one, camera=other.camera) for one, other in zip(begun.frames, given.frames, strict=True))
+    return replace(begun, frames=tuple(frames))
+
+
+def _prepared(scene: Scene, refines: Free) -> tuple[Scene, list[str]]:
     """The scene as training begins with it, and sentences about that: a depth range that is more than a guess, and
     cameras that fit the points, in what it `refines`."""
-    if kept is not None:
-        far, near = kept.setting.disparities
-        held = near >= 1 / scene.near and far <= 1 / scene.far  # it may have been widened
-        return (replace(scene, near=1 / near, far=1 / far) if scene.range_from == "cameras" or held else scene), []
     if scene.range_from == "cameras":
         found, words = measured_range(scene, refines)
         return found, [words]
-    scene, words = widened_range(scene)
+    scene, words = corrected_range(scene)
     said = [words] if words else []
     if not any(refines) or (scene.points is not None and len(scene.points) >= ENOUGH):
         return scene, said

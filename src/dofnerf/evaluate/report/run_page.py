@@ -23,6 +23,7 @@ from dofnerf.evaluate.scores import METRICS, Perceptual, Reference, Scores, gath
 from dofnerf.evaluate.trained import open_trained
 from dofnerf.files.guard import read_text
 from dofnerf.scenes import Scene
+from dofnerf.scenes.exif import Exif, in_seconds
 from dofnerf.train import Run
 from dofnerf.train.folder import LENS, LOG
 
@@ -224,17 +225,12 @@ def _photos(run: Run, scene: Scene, gains: Sequence[Gain]) -> list[str]:
     head += ["exposure time", "ISO", "blurred", "detail there", "agreement, dB"]
     for row in rows:
         i = known.get(row[0])
-        told = None if i is None else scene.frames[i].exif
-        row += ["", ""] if told is None else [_time(told.exposure_time), f"{told.iso:g}" if told.iso else ""]
+        told = Exif() if i is None else scene.exif(i)
+        row += [in_seconds(told.exposure_time), f"{told.iso:g}" if told.iso else ""]
         row += won.get(-1 if i is None else i, ["", "", ""])
     used = [k for k in range(len(head)) if any(row[k] for row in rows)]
     shown = page.table([head[k] for k in used], [[_short(row[k]) for k in used] for row in rows])
     return [page.details("What was learned of each photo", shown)]
-
-
-def _time(seconds: float | None) -> str:
-    """As cameras show it."""
-    return "" if seconds is None else f"1/{1 / seconds:.0f} s" if seconds < 0.4 else f"{seconds:g} s"
 
 
 def _short(words: str) -> str:

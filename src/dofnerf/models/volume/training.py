@@ -53,6 +53,9 @@ class VolumeMethod(Method):
     def like(self, config: RunConfig, setting: Setting, shapes: Mapping[str, torch.Size]) -> Model:
         return VolumeModel(self.kind, config.method.field, setting.space, config.method.sampling)
 
+    def uses_points(self, config: RunConfig) -> bool:
+        return config.method.depth_weight > 0
+
     def groups(self, model: VolumeModel, config: RunConfig) -> list[Group]:
         return [Group("field", list(model.parameters()), config.method.rate_at)]
 

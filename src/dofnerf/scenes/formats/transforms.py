@@ -34,7 +34,7 @@ from dofnerf.files.ply import read_ply
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes.distortion import Distortion, straighten, undistorted
 from dofnerf.scenes.exif import Exif
-from dofnerf.scenes.masks import alpha_mask, given_mask
+from dofnerf.scenes.masks import alpha_mask, file_beside, given_mask
 from dofnerf.scenes.reading import Found, ReadOptions, guess_bounds, with_bounds
 from dofnerf.scenes.scene import Frame, Points, Viewpoint
 from dofnerf.scenes.source import DepthFile, PictureFile, Source
@@ -86,7 +86,8 @@ def read(path: Path, options: ReadOptions) -> Found:
     held = None if test is None else frozenset(test)
     metres = None if data.get("metres") is None else number(data["metres"], f"{files[0]}: metres", positive=True)
     name = root.resolve().name
-    return Found(name, "transforms.json", frames, span, None, points, held, notes, metres, range_from)
+    linear = data.get("linear") is True
+    return Found(name, "transforms.json", frames, span, None, points, held, notes, metres, range_from, linear)
 
 
 def _given_bounds(data: dict[str, Any], where: str) -> tuple[float, float] | None:
@@ -306,6 +307,10 @@ class _Entry:
     def _mask(self, photo: Path, size: tuple[int, int]) -> Source | None:
         if self.entry.get("mask_path") is not None:
             return given_mask(self._file(self.entry["mask_path"], "mask_path"), size, self.where)
+        name = photo.relative_to(self.root.resolve())
+        for below in (name.as_posix(), "/".join(name.parts[1:])):  # masks/images/NAME.png, or masks/NAME.png
+            if below and (path := file_beside(self.root, below)) is not None:
+                return given_mask(path, size, self.where)
         return None if self.empty_is_white else alpha_mask(photo, size)
 
     def _seen(self) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -44,8 +44,10 @@ class PhotoQuantity(nn.Module):
         """Called once in the life of a run, with the photos' cameras as the scene has them and as the start found
         them."""
 
-    def look(self, scene: Scene, data: TrainingData, light: Curve) -> None:
-        """Called after that: what the photos themselves tell before training."""
+    def look(self, scene: Scene, data: TrainingData, light: Curve) -> bool:
+        """Called after that: what the photos themselves tell before training. True if they tell that there is nothing
+        to learn."""
+        return False
 
     def rate(self, share: float) -> float:
         """The learning rate (Adam) after that share of the steps in which it learns."""
@@ -56,7 +58,8 @@ class PhotoQuantity(nn.Module):
         return photos
 
     def is_negligible(self) -> bool:
-        """Whether what was found is only noise: asked once, after a `TRIAL` share of the steps. If so, it is undone."""
+        """Whether what was found is only noise: asked once, after a `TRIAL` share of the steps, unless `look` knew. If
+        so, it is undone."""
         return False
 
     def constrain(self) -> None:

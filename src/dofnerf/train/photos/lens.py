@@ -14,6 +14,8 @@ from dofnerf.models.data import Setting, Sharing
 from dofnerf.optics import LearnedLens, inverse
 from dofnerf.train.photos.base import PhotoQuantity, spread
 
+_WIDE = 1000  # pixels across: in larger photos, the same lens blurs more pixels
+
 
 @dataclass(frozen=True)
 class LensConfig:
@@ -48,7 +50,8 @@ class LensConfig:
     """Also find the character of the lens: cat's eye, blades, a soft or hard rim; kept if it explains pixels that are
     held back. Splats only."""
     max_radius: float = 16.0
-    """The largest blur radius in pixels that the lens can learn, from one end of the depth range to the other."""
+    """The largest blur radius in pixels that the lens can learn, from one end of the depth range to the other; in
+    proportion larger in photos of more than 1000 pixels across."""
 
     def __post_init__(self) -> None:
         if not 0 < self.lens_rate < 1:
@@ -74,13 +77,14 @@ class PhotoLens(LearnedLens, PhotoQuantity):
     @classmethod
     def make(cls, config: LensConfig, setting: Setting) -> PhotoLens:
         count, (far, near) = len(setting.photos), setting.disparities
-        usual = min(config.start_blur, config.max_radius / 2) / (near - far)
-        widest = 0.9 * config.max_radius / (near - far)
+        largest = config.max_radius * max(1.0, max(setting.size) / _WIDE)
+        usual = min(config.start_blur, largest / 2) / (near - far)
+        widest = 0.9 * largest / (near - far)
         least = max(0.0, 2 * far - near)
         margin, middle = 0.02 * (near - far), far + config.start_focus * (near - far)
         wide, focused = setting.apertures or [None] * count, setting.focuses or [None] * count
         lens = cls(
-            count, 1 / near, inverse(far), config.max_radius, groups=setting.groups,
+            count, 1 / near, inverse(far), largest, groups=setting.groups,
             aperture=[usual if one is None else min(one, widest) for one in wide],
             focus_disparity=[middle if one is None else min(max(one, least), near + margin) for one in focused],
         )  # fmt: skip
