@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -137,5 +138,6 @@ def _listen(talk: Callable[[], object]) -> None:
     try:
         talk()
     except RuntimeError as error:
+        time.sleep(0.5)  # gloo's thread lets go of the tensor meanwhile; were Python at its end, it would abort
         line = " ".join(str(error).split())[:160]
         raise ConnectionError(f"the other processes of this run do not answer; one of them failed ({line})") from None

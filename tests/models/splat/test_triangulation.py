@@ -10,6 +10,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import torch
 
 from cameras_around import facing_forward
 from dofnerf import scenes
@@ -60,6 +61,18 @@ def test_points_lie_on_wall_and_board(world, found):
         assert len(seen.ids) > 30
         columns, rows = seen.pixels.astype(int).T
         assert np.median(np.abs(world.photo(i)[rows, columns] - found.points.rgb[seen.ids] / 255)) < 0.06
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_any_number_of_threads_gives_the_same_points(world, found, threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        again, _ = triangulated(world)
+    finally:
+        torch.set_num_threads(before)
+    assert np.array_equal(again.points.xyz, found.points.xyz)
+    assert all(np.array_equal(again.visible(i).ids, found.visible(i).ids) for i in found.train)
 
 
 def test_a_start_takes_them_and_says_so(world, found, monkeypatch):

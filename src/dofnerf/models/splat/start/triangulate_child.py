@@ -29,8 +29,8 @@ def triangulate(folder: Path) -> None:
     reader.camera_model = "PINHOLE"
     reader.mask_path = str(folder / "masks") if task["masked"] else ""
     options: dict[str, Any] = {"reader_options": reader, "extraction_options": extraction}
+    posed = _posed(database, task["views"], task["size"])
     pycolmap.extract_features(database, photos, names, camera_mode=pycolmap.CameraMode.PER_IMAGE, **options)
-    posed = _posed(database, {view["name"]: view for view in task["views"]})
     matching = pycolmap.FeatureMatchingOptions()
     matching.num_threads = task["threads"]
     matching.use_gpu = False
@@ -45,7 +45,7 @@ def triangulate(folder: Path) -> None:
         posed, database, two_view_geometry_options=verification, num_threads=task["threads"]
     )
     pipeline = pycolmap.IncrementalPipelineOptions()
-    pipeline.num_threads = task["threads"]
+    pipeline.num_threads = 1  # several add up in any order, to other bits
     pipeline.triangulation.ignore_two_view_tracks = False
     pipeline.triangulation.random_seed = 0
     (folder / "model").mkdir()
@@ -53,16 +53,25 @@ def triangulate(folder: Path) -> None:
     _save(folder, model, names)
 
 
-def _posed(database: Path, views: dict[str, Any]) -> Any:
-    """A reconstruction without points: the database's images with the task's poses and cameras."""
+def _posed(database: Path, views: list[dict[str, Any]], size: tuple[int, int]) -> Any:
+    """A reconstruction without points: the task's poses and cameras.
+
+    They are listed in the database first, so that numbers follow the order of the photos. Threads that extract features
+    would give them in the order in which they finish, and another numbering gives other points.
+    """
     model = pycolmap.Reconstruction()
-    with pycolmap.Database.open(database) as db:
-        cameras = {camera.camera_id: camera for camera in db.read_all_cameras()}
-        for image in db.read_all_images():
-            camera, view = cameras[image.camera_id], views[image.name]
-            camera.params = view["params"]
+    with pycolmap.Database.open(database) as db, pycolmap.DatabaseTransaction(db):
+        for view in views:
+            camera = pycolmap.Camera(model="PINHOLE", width=size[0], height=size[1], params=np.array(view["params"]))
             camera.has_prior_focal_length = True
-            db.update_camera(camera)
+            camera.camera_id = db.write_camera(camera)
+            rig, frame = pycolmap.Rig(), pycolmap.Frame()
+            rig.add_ref_sensor(camera.sensor_id)
+            frame.rig_id = db.write_rig(rig)
+            image = pycolmap.Image(name=view["name"], camera_id=camera.camera_id)
+            image.image_id = db.write_image(image)
+            frame.add_data_id(image.data_id)
+            db.write_frame(frame)
             model.add_camera_with_trivial_rig(camera)
             pose = np.array(view["cam_from_world"])
             model.add_image_with_trivial_frame(image, pycolmap.Rigid3d(pycolmap.Rotation3d(pose[:, :3]), pose[:, 3]))

@@ -116,6 +116,7 @@ def _stage(folder: Path, scene: Scene, effort: Effort) -> float:
         views.append({"name": name, "cam_from_world": pose.tolist(), "params": params})
     task: dict[str, Any] = {
         "masked": masked,
+        "size": size,
         "features": effort.features,
         "first_octave": effort.first_octave,
         "threads": torch.get_num_threads(),
