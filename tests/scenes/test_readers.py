@@ -227,10 +227,12 @@ def test_lens_scales_with_the_photo(tmp_path: Path) -> None:
 
 
 def test_a_tall_cache_forgets(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("dofnerf.scenes.scene.CACHE_BYTES", 3 * small.WIDTH * small.HEIGHT * 12)
+    monkeypatch.setattr("dofnerf.scenes.scene.CACHE_BYTES", 3 * small.WIDTH * small.HEIGHT * 3)
     scene = scenes.load(small.llff(tmp_path))
     for i in range(small.COUNT):
-        assert scene.photo(i) is scene.photo(i)
+        first, again = (scene.compact(i, scene.frames[i].photo) for _ in range(2))
+        assert first is again and first.dtype == np.uint8
+        np.testing.assert_array_equal(scene.photo(i), first.astype(np.float32) / 255)
     assert len(scene._cache) == 3
 
 

@@ -17,6 +17,7 @@ import torch
 from dofnerf.camera import Camera
 from dofnerf.evaluate import lpips, metrics
 from dofnerf.models import View
+from dofnerf.models.data import shrunk, shrunk_mask
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes import Scene
 from dofnerf.scenes.source import eroded
@@ -29,6 +30,7 @@ Perceptual = Callable[[np.ndarray, np.ndarray], float]
 NO_REFERENCE, NO_LENS, NOWHERE, SMALL = "no reference", "no lens", "nowhere", "too small"
 NO_WEIGHTS = "no weights"  # of LPIPS
 AS_GIVEN = "as given"  # of a view that is not registered
+_WIDEST = 1200  # pixels across of the pictures by which views are registered
 _MAY_MOVE = 2.0  # pixels: by how much a held-out view may be off, a standard deviation
 IN_FOCUS = 1.0  # pixels: the largest blur radius that counts as in focus
 
@@ -156,9 +158,15 @@ def registered_psnr(run: Run, camera: Camera, truth: np.ndarray, counts: np.ndar
         return AS_GIVEN
     light, photo = run.config.light, torch.from_numpy(truth).to(learner.device)
     mask = None if counts is None else torch.from_numpy(counts).to(learner.device)
-    prior = Prior(camera, 2 / sum(run.setting.disparities), _MAY_MOVE)
-    found = register(Target(photo, light, mask), run.model.view, camera, prior, rounds=5)
-    image = developed(run.model.view(found.camera).image, found.log_gain, light)
+    small = camera
+    if camera.width > _WIDEST:  # of 12 megapixels, the slopes alone would take 4 GB
+        small = camera.resized(_WIDEST, round(camera.height * _WIDEST / camera.width))
+        photo = shrunk(photo, small.width, small.height)
+        mask = None if mask is None else shrunk_mask(mask.float(), small.width, small.height)
+    prior = Prior(small, 2 / sum(run.setting.disparities), _MAY_MOVE * small.width / camera.width)
+    found = register(Target(photo, light, mask), run.model.view, small, prior, rounds=5)
+    whole = found.camera if small is camera else found.camera.resized(camera.width, camera.height)
+    image = developed(run.model.view(whole).image, found.log_gain, light)
     return _number(metrics.psnr(image.cpu().numpy(), truth, counts))
 
 

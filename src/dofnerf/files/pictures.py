@@ -67,6 +67,11 @@ def has_more_than_8_bits(path: Path | str) -> bool:
 
 def read_image(path: Path | str, orient: bool = False) -> np.ndarray:
     """One picture as float32 (H, W, 3). `orient` turns it as EXIF says, which poses from COLMAP assume it does not."""
+    return to_floats(read_compact(path, orient))
+
+
+def read_compact(path: Path | str, orient: bool = False) -> np.ndarray:
+    """The same, but bytes (H, W, 3) where the file holds no more."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix == ".exr":
@@ -101,10 +106,10 @@ def read_image(path: Path | str, orient: bool = False) -> np.ndarray:
             elif colours is not None:
                 image = colours
             else:
-                image = np.asarray(picture.convert("RGB"), dtype=np.float32) / 255.0
+                image = np.asarray(picture.convert("RGB"))
     else:
         raise ValueError(f"{path}: unknown picture type {suffix or '(none)'}; use one of {' '.join(READ_SUFFIXES)}")
-    if not np.isfinite(image).all():
+    if image.dtype != np.uint8 and not np.isfinite(image).all():
         raise ValueError(f"{path}: the picture holds NaN or infinity")
     return image
 
@@ -253,6 +258,11 @@ def to_bytes(image: np.ndarray) -> np.ndarray:
     if image.dtype == np.uint8:
         return image
     return (np.clip(image, 0.0, 1.0) * 255.0 + 0.5).astype(np.uint8)
+
+
+def to_floats(image: np.ndarray) -> np.ndarray:
+    """Bytes → display floats 0..1; anything else passes through."""
+    return image.astype(np.float32) / np.float32(255) if image.dtype == np.uint8 else image
 
 
 def contact_sheet(

@@ -96,7 +96,8 @@ class SparsePoints:
 @dataclass(frozen=True)
 class TrainingData:
     """`photos` (M, H, W, 3), `cameras` as given and as tensors, `numbers` (M,) of all photos, and `points`. `masks` (M,
-    H, W), if there are any, are 1 where a photo counts and 0 where it does not."""
+    H, W), if there are any, are 1 where a photo counts and 0 where it does not. `copies` are smaller photos (h, w, 3),
+    bytes, if photos are large."""
 
     names: tuple[str, ...]
     photos: PhotoStack
@@ -105,6 +106,7 @@ class TrainingData:
     numbers: Tensor
     points: SparsePoints
     masks: PhotoStack | None = None
+    copies: tuple[np.ndarray, ...] = ()
 
     @property
     def size(self) -> tuple[int, int]:
@@ -115,16 +117,30 @@ class TrainingData:
         """What counts of a photo, (H, W) of 0 and 1; None if all does."""
         return None if self.masks is None else self.masks[photo]
 
+    def at_least(self, photo: int, width: int, height: int) -> Tensor:
+        """A photo (h, w, 3), or its smaller copy if that is as large as this."""
+        copy = self.copies[photo] if self.copies else None
+        if copy is None or copy.shape[0] < height or copy.shape[1] < width:
+            return self.photos[photo]
+        return torch.from_numpy(copy).to(self.photos.device).float() / 255
+
+    def shrunk(self, photo: int, width: int, height: int) -> Tensor:
+        """A photo at a smaller size, (height, width, 3)."""
+        return shrunk(self.at_least(photo, width, height), width, height)
+
 
 def training_data(scene: Scene, photos: str, device: torch.device, folder: Path | None = None) -> TrainingData:
     """Load them all; `photos` is "given" or "sharp". Where they are too many for memory, a file in `folder` holds
     them."""
+    copies: dict[int, np.ndarray | None] = {}
 
     def picture(number: int) -> np.ndarray:
         i = scene.train[number]
-        found = scene.photo(i) if photos == "given" else scene.sharp(i)
-        if found is None:
+        source = scene.frames[i].photo if photos == "given" else scene.frames[i].sharp
+        if source is None:
             raise ValueError(f"{scene.name}: view {i} ({scene.frames[i].name}) has no all-in-focus photo to train on")
+        found = scene.compact(i, source)
+        copies[number] = scene.smaller_copy(i, source)
         return found
 
     def mask(number: int) -> np.ndarray:
@@ -133,26 +149,32 @@ def training_data(scene: Scene, photos: str, device: torch.device, folder: Path 
 
     masked = any(scene.mask(i) is not None for i in scene.train)
     cameras = tuple(scene.camera(i) for i in scene.train)
+    stack = PhotoStack.of(picture, len(cameras), device, folder)
+    return TrainingData(
+        tuple(scene.frames[i].name for i in scene.train),
+        stack,
+        cameras,
+        stack_cameras(cameras, device),
+        torch.arange(len(cameras), device=device),
+        sparse_points(scene, device),
+        PhotoStack.of(mask, len(cameras), device, folder) if masked else None,
+        tuple(copy for _, copy in sorted(copies.items()) if copy is not None),
+    )
+
+
+def sparse_points(scene: Scene, device: torch.device) -> SparsePoints:
+    """What training photos see of the scene's points."""
     seen = [scene.visible(i) for i in scene.train]
     number = np.repeat(np.arange(len(seen)), [len(s.depth) for s in seen])
 
     def tensor(values: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32)).to(device)
 
-    points = SparsePoints(
+    return SparsePoints(
         torch.from_numpy(number).to(device),
         tensor(np.concatenate([s.pixels for s in seen])),
         tensor(np.concatenate([s.depth for s in seen])),
         tensor(np.concatenate([s.error for s in seen])),
-    )
-    return TrainingData(
-        tuple(scene.frames[i].name for i in scene.train),
-        PhotoStack.of(picture, len(cameras), device, folder),
-        cameras,
-        stack_cameras(cameras, device),
-        torch.arange(len(cameras), device=device),
-        points,
-        PhotoStack.of(mask, len(cameras), device, folder) if masked else None,
     )
 
 

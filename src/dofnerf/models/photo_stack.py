@@ -37,11 +37,12 @@ class PhotoStack:
         folder: Path | None = None,
     ) -> PhotoStack:
         """The pictures that `load` gives for 0 … count − 1; a file is made in `folder`."""
+        first = load(0)
         for kind in (np.dtype(np.uint8), np.dtype(np.int16)):
-            if _coded(first := load(0), kind) is None:
+            if _coded(first, kind) is None:
                 continue
             values, mapped = _room((count, *first.shape), kind, folder)
-            if all(_put(values, i, _coded(load(i), kind), mapped) for i in range(count)):
+            if all(_put(values, i, _coded(load(i) if i else first, kind), mapped) for i in range(count)):
                 tensor = torch.from_numpy(values)
                 return cls(tensor if mapped else tensor.to(device), device, mapped)
         raise AssertionError("16-bit numbers hold any picture")
@@ -78,9 +79,11 @@ class PhotoStack:
 
 
 def _coded(picture: np.ndarray, kind: np.dtype[Any]) -> np.ndarray | None:
-    """Values 0 … 1 as numbers of that kind; None if they are not exactly bytes."""
+    """Values 0 … 1, bytes or bool as numbers of that kind; None if they are not exactly bytes."""
     if picture.dtype == bool:
         return picture.view(np.uint8) * np.uint8(255)
+    if picture.dtype == np.uint8:
+        return picture if kind == np.uint8 else (picture.astype(np.int32) * 257 - _HALF).astype(np.int16)
     if kind == np.uint8:
         near = np.clip(np.rint(picture * np.float32(255)), 0, 255).astype(np.uint8)
         return near if np.array_equal(near.astype(np.float32) / np.float32(255), picture) else None

@@ -35,7 +35,7 @@ class MaskFile(PictureFile):
 
     alpha: bool = False
 
-    def load(self) -> np.ndarray:
+    def load_compact(self) -> np.ndarray:
         if self.alpha and is_linear(self.path):
             alpha = read_exr_alpha(self.path)
             counts = np.ones((self.height, self.width), bool) if alpha is None else alpha >= _COVERED

@@ -7,6 +7,7 @@ lens's `aperture` is in pixels × scene units, and scales with the size of the p
 from __future__ import annotations
 
 import glob
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -14,17 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from PIL import Image
 
 from dofnerf.camera import Camera
 from dofnerf.files.ply import Points
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes.exif import Exif, read_exif
-from dofnerf.scenes.source import Source
+from dofnerf.files.pictures import to_bytes, to_floats
+from dofnerf.scenes.source import Source, compact, resize
 
 if TYPE_CHECKING:
     from dofnerf.scenes.reading import Origin
 
 CACHE_BYTES = 1 << 30
+_COPY = 620_000  # pixels at the least of the smaller copy that is kept of a photo: what triangulation asks for, and more
+_COPIES = 150_000_000  # pixels of all of them together, about
 
 
 class Visible(NamedTuple):
@@ -97,7 +102,8 @@ class Scene:
     `range_from` says where the depth range comes from: the "file", sparse "points", or a guess from the "cameras",
     which training replaces by a measurement. `metres` is the length of one scene unit, where known; `origin` is where
     it was read, if it was; `from_linear`: the photos were made from linear light, though their files do not show it.
-    Pictures load on first use and stay in a bounded cache: treat the arrays as read-only.
+    Pictures load on first use and stay in a bounded cache, as bytes where files hold no more: treat the arrays as
+    read-only. Of photos of 2.5 megapixels or more a smaller copy stays, so that they need not be loaded again.
     """
 
     name: str
@@ -114,6 +120,7 @@ class Scene:
     range_from: Literal["file", "points", "cameras"] = "file"
     from_linear: bool = False
     _cache: OrderedDict[Source, np.ndarray] = field(default_factory=OrderedDict, repr=False, compare=False)
+    _copies: dict[Source, np.ndarray] = field(default_factory=dict, repr=False, compare=False)
     _exif: dict[int, Exif] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -137,6 +144,25 @@ class Scene:
     def photo(self, i: int) -> np.ndarray:
         """The photo to train on, (H, W, 3) float32."""
         return self.picture(i, self.frames[i].photo)
+
+    def shrunk(self, i: int, width: int, height: int) -> np.ndarray:
+        """That photo at a smaller size, (height, width, 3) float32."""
+        source = self.frames[i].photo
+        copy = self.smaller_copy(i, source)
+        enough = copy is not None and copy.shape[0] >= height and copy.shape[1] >= width
+        return to_floats(resize(copy if enough and copy is not None else self.compact(i, source), width, height))
+
+    def smaller_copy(self, i: int, source: Source) -> np.ndarray | None:
+        """Of a large photo of view i one of about a megapixel, (h, w, 3) bytes; None of smaller ones."""
+        width, height = self.size
+        factor = math.isqrt(width * height // max(1, min(_COPY, _COPIES // len(self.frames))))
+        if factor < 2:
+            return None
+        if source not in self._copies:
+            whole = Image.fromarray(to_bytes(self.compact(i, source)))
+            small = whole.resize((round(width / factor), round(height / factor)), Image.Resampling.BOX)
+            self._copies[source] = np.array(small)
+        return self._copies[source]
 
     def lens(self, i: int) -> Lens | None:
         """The true lens of that photo, where known."""
@@ -215,11 +241,15 @@ class Scene:
 
     def picture(self, i: int, source: Source) -> np.ndarray:
         """A picture of view i, loaded now or before; errors name the frame."""
+        return to_floats(self.compact(i, source))
+
+    def compact(self, i: int, source: Source) -> np.ndarray:
+        """The same, but bytes where a file holds no more."""
         if source in self._cache:
             self._cache.move_to_end(source)
             return self._cache[source]
         try:
-            image = source.load()
+            image = compact(source)
         except OSError as error:
             raise OSError(f"frame {i} ({self.frames[i].name}): {source.label}: {error.strerror or error}") from None
         except ValueError as error:

@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 from PIL import Image
 
-from dofnerf.files import is_linear, read_image, read_map
-from dofnerf.files.pictures import open_picture
+from dofnerf.files import is_linear, read_map
+from dofnerf.files.pictures import open_picture, read_compact, to_floats
 
 
 class Source(Protocol):
@@ -54,14 +54,18 @@ class PictureFile(_File):
     values."""
 
     def load(self) -> np.ndarray:
-        image = read_image(self.path)
+        return to_floats(self.load_compact())
+
+    def load_compact(self) -> np.ndarray:
+        """The same, but bytes where the file holds no more."""
+        image = read_compact(self.path)
         if is_linear(self.path):
             image = to_display(np.clip(image, 0, 1))
         else:
-            with open_picture(self.path) as picture:
+            with open_picture(self.path, load=False) as picture:
                 if picture.mode in ("RGBA", "LA"):
                     alpha = np.asarray(picture.getchannel("A"), dtype=np.float32)[..., None] / 255
-                    image = image * alpha + (1 - alpha)
+                    image = to_floats(image) * alpha + (1 - alpha)
         self.expect(image)
         return image
 
@@ -97,7 +101,7 @@ class Resized(Derived):
     height: int
 
     def load(self) -> np.ndarray:
-        return resize(self.source.load(), self.width, self.height)
+        return resize(compact(self.source), self.width, self.height)
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,11 @@ class Cropped(Derived):
         image = self.source.load()
         top, left = (image.shape[0] - self.height) // 2, (image.shape[1] - self.width) // 2
         return np.ascontiguousarray(image[top : top + self.height, left : left + self.width])
+
+
+def compact(source: Source) -> np.ndarray:
+    """What a source loads, but bytes where a file holds no more: a quarter of the memory, and sooner shrunk."""
+    return source.load_compact() if isinstance(source, PictureFile) else source.load()
 
 
 def resize(image: np.ndarray, width: int, height: int) -> np.ndarray:

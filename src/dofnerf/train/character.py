@@ -212,7 +212,7 @@ def look(learner: Learner, data: TrainingData) -> list[Seen]:
         if mask is not None:
             weight = weight * (shrunk(mask[..., None], width, height)[..., 0] > 1 - 1e-4)
         smooth = [smoothed(view) for view in parts.light]
-        target = to_display(smoothed(to_linear(shrunk(data.photos[i], width, height), light)), light)
+        target = to_display(smoothed(to_linear(data.shrunk(i, width, height), light)), light)
         found.append(
             Seen(
                 i,

@@ -19,7 +19,7 @@ from dofnerf.files.guard import read_bytes
 from dofnerf.files.outputs import append, check_no_link, write_text
 from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import Outcome
-from dofnerf.models.data import TrainingData, shrunk
+from dofnerf.models.data import TrainingData
 from dofnerf.scenes import Scene, write_cameras
 from dofnerf.train import checkpoint
 from dofnerf.train.learner import Learner
@@ -171,7 +171,7 @@ class Recorder(NullRecorder):
         number = len(self.data.names) // 2
         camera, run = self.data.cameras[number], Run(learner)
         camera = camera.resized(min(camera.width, _WIDEST))
-        photo = shrunk(self.data.photos[number], camera.width, camera.height)
+        photo = self.data.shrunk(number, camera.width, camera.height)
         sharp = learner.model.view(camera)
         shot = run.as_shot(number, camera).image
         low, high = (1 / learner.setting.space.far, 1 / learner.setting.space.near)

@@ -81,7 +81,7 @@ def small_views(model: Model, data: TrainingData, search_width: int, workers: Wo
         raise NotFinite("the field gave a colour or a depth that is not a number")
     found = []
     for i, one in enumerate(drawn):
-        photo, mask = shrunk(data.photos[i], width, height), data.mask(i)
+        photo, mask = data.shrunk(i, width, height), data.mask(i)
         # A pixel counts if all do that it is the mean of.
         counts = None if mask is None else shrunk_mask(mask, width, height).to(photo)
         view = SmallView(one[..., :3].contiguous(), one[..., 3].contiguous(), photo, width / wide, counts)

@@ -23,7 +23,7 @@ from dofnerf import process
 from dofnerf.camera import Camera, zoomed
 from dofnerf.models import NotFinite, Outcome, Steps, View, method
 from dofnerf.models.base import BLURS
-from dofnerf.models.data import TrainingData, shrunk, shrunk_mask
+from dofnerf.models.data import TrainingData, shrunk_mask
 from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import scatter
 from dofnerf.train import checkpoint
@@ -226,7 +226,7 @@ def register_photos(learner: Learner, steps: Steps) -> None:
     for i in range(count)[mine]:
         camera, mask = before[i], data.mask(i)
         counts = None if mask is None else shrunk_mask(mask, width, height)
-        target = Target(shrunk(data.photos[i], width, height), learner.config.light, counts)
+        target = Target(data.shrunk(i, width, height), learner.config.light, counts)
         small = camera.resized(width, height)
         one = register(target, partial(_as_photo, learner, i, width / wide), small, Prior(small, depth, **off))
         if one.found < (1 - _PAYS) * one.given:

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from dofnerf.models.base import BLURS
-from dofnerf.models.data import TrainingData, shrunk, shrunk_mask
+from dofnerf.models.data import TrainingData, shrunk_mask
 from dofnerf.models.losses import residual
 from dofnerf.optics import scatter_layers
 from dofnerf.train.learner import Learner
@@ -85,7 +85,7 @@ def slopes_of(learner: Learner, data: TrainingData, photo: int) -> Slopes:
     by_aperture = (picture(step) - image) / step
     # Central: to one side it would not vanish where the photo is in focus.
     by_focus = (picture(0.0, closer) - picture(0.0, -closer)) / (2 * closer)
-    off = residual(image, shrunk(data.photos[photo], width, height), mask=counts)
+    off = residual(image, data.shrunk(photo, width, height), mask=counts)
     moves, gains = motion_slopes(image, sharp.disparity, camera)[..., :6], gain_slopes(image, light)
     slopes = [by_aperture[..., None], by_focus[..., None], gains.sum(-1, keepdim=True), moves]
     return Slopes(off, torch.cat(slopes, dim=-1), robust_weights(off))

@@ -14,7 +14,7 @@ import torch
 from dofnerf.files.guard import read_bytes
 from dofnerf.files.progress import Progress as Bar
 from dofnerf.models import method
-from dofnerf.models.data import Setting, TrainingData, training_data
+from dofnerf.models.data import Setting, TrainingData, sparse_points, training_data
 from dofnerf.models.splat.start import ENOUGH
 from dofnerf.models.splat.start.bundle import Free
 from dofnerf.models.splat.start.depth_range import corrected_range, is_too_wide, measured_range
@@ -69,7 +69,9 @@ def start(
         kept, said = _kept(place, folder, resume), findings(scene)
         total, was = config.method.total, None if kept is None else kept.progress.step
         with Bar("photos", total, quiet=quiet) as bar, keeps(lambda: _kept_words(folder, was, total)):
+            data = None
             if kept is None:
+                data = training_data(scene, config.photos, place, _room_in(folder))
                 begun, notes = _prepared(scene, refines)
                 said += notes
                 scene = _as_given(begun, scene)
@@ -79,7 +81,10 @@ def start(
             if kept is not None:
                 config = _like_before(kept, config)
                 _must_match(kept, setting, config, folder)
-            data = training_data(scene, config.photos, place, _room_in(folder))
+            if data is None:
+                data = training_data(scene, config.photos, place, _room_in(folder))
+            else:
+                data = replace(data, points=sparse_points(scene, place))  # which may be new
             bar.update(was or 0, label="start")
             learner = Learner.begin(config, setting, begun, data, place) if kept is None else kept
             if workers.count > 1:

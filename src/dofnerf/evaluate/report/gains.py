@@ -41,7 +41,7 @@ def measure_gains(run: Run, scene: Scene) -> list[Gain]:
         i, lens = scene.train[k], lenses[k]
         whole = scene.camera(i)
         camera = whole.resized(min(whole.width, _WIDE))
-        photo = resize(scene.photo(i), camera.width, camera.height)
+        photo = scene.shrunk(i, camera.width, camera.height)
         view, shot = run.render(run.learner.quantities.camera(camera, k)), run.as_shot(k, camera)
         sharp = run.learner.quantities.develop(view.image, k).detach().clamp(0, 1).cpu().numpy()
         counts = scene.mask(i)

@@ -68,6 +68,7 @@ class SplatModel(Model):
             nn.Parameter(tensor.detach().clone()) for tensor in (*gaussians[:4], harmonics[:, :1], harmonics[:, 1:])
         )
         self.style = style
+        self._finest: tuple[Tensor, Tensor] | None = None
         self.register_buffer("background", like.new_zeros(3) if background is None else background.detach().clone())
         size = gaussians.log_scales.detach().mean(-1).exp()
         self.register_buffer("unit", size.median() if len(size) else like.new_ones(()))
@@ -100,11 +101,15 @@ class SplatModel(Model):
         return found._replace(log_scales=((2 * found.log_scales).exp() + missing[:, None]).log() / 2)
 
     def _finest_pixels(self) -> Tensor:
-        """(N,): the side of the finest pixel with which a photo shows each Gaussian, in scene units."""
+        """(N,): the side of the finest pixel with which a photo shows each Gaussian, in scene units; remembered until
+        Gaussians move, for with many photos this takes longer than a picture."""
         means = self.means.detach()
+        if self._finest is not None and self._finest[0].device == means.device and means.equal(self._finest[0]):
+            return self._finest[1]
         finest = torch.full_like(means[:, 0], torch.inf)
         for photo in self.seen_from:  # one after the other: all at once may not fit into memory
             finest = torch.minimum(finest, (means - photo[:3]).norm(dim=-1) / photo[3])
+        self._finest = means.clone(), finest  # (fused Adam does not count versions)
         return finest
 
     @torch.no_grad()

@@ -7,6 +7,9 @@ detail there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate, pad
@@ -21,19 +24,24 @@ _WIDEST = 640  # pixels across of the kept weights, which vary slowly: those of 
 
 class SharpnessWeights:
     """Weights of the pixels of photos (M, H, W, 3), the largest of them 1. Pixels that no mask (M, H, W) lets count,
-    and differences to them, have no part in it.
+    and differences to them, have no part in it. Where there are smaller `copies` (h, w, 3), bytes, and no masks, they
+    are looked at instead.
 
     Adam divides by what gradients were: were some larger now than without weights, the sharpest places would learn
     slowly for hundreds of steps afterwards.
     """
 
     @torch.no_grad()
-    def __init__(self, photos: PhotoStack, masks: PhotoStack | None = None) -> None:
+    def __init__(
+        self, photos: PhotoStack, masks: PhotoStack | None = None, copies: Sequence[np.ndarray] = ()
+    ) -> None:
         height, width = photos.size
         wide = min(width, _WIDEST)
         self.weights = torch.empty(len(photos), max(1, round(height * wide / width)), wide, device=photos.device)
         counted = torch.zeros((2,), dtype=torch.float64, device=photos.device)
-        for i, photo in enumerate(photos):
+        small = masks is None and len(copies) > 0 and copies[0].shape[1] >= wide
+        for i in range(len(photos)):
+            photo = torch.from_numpy(copies[i]).to(photos.device).float() / 255 if small else photos[i]
             energy, share = _energy(photo, None if masks is None else masks[i], self.weights.shape[1:])
             counted += torch.stack([(energy * share).sum(), share.sum()])
             self.weights[i] = energy

@@ -18,7 +18,7 @@ from torch import Tensor
 from dofnerf.camera import Camera
 from dofnerf.models.adam import Adam
 from dofnerf.models.base import BLURS, Group, Method, Model, NotFinite, Outcome, Preset, RunConfig, Steps
-from dofnerf.models.data import Setting, TrainingData, shrunk, shrunk_mask
+from dofnerf.models.data import Setting, TrainingData, shrunk_mask
 from dofnerf.models.losses import gradient_loss, residual, sparse_gradient_prior
 from dofnerf.models.splat.blurs import blur_model
 from dofnerf.models.splat.config import SplatConfig
@@ -58,7 +58,7 @@ class SplatSteps(Steps):
         self.small: dict[int, tuple[Tensor, Tensor | None]] = {}
         self.growth = Growth(self.config.total) if self.config.grow else None
         weighted = self.config.sharp_first and self.quantities.searches
-        self.sharpness = SharpnessWeights(self.data.photos, self.data.masks) if weighted else None
+        self.sharpness = SharpnessWeights(self.data.photos, self.data.masks, self.data.copies) if weighted else None
 
     def before(self, step: int, generator: torch.Generator) -> None:
         self.step = step
@@ -160,7 +160,7 @@ class SplatSteps(Steps):
         if photo not in self.small:
             mask = self.data.mask(photo)
             counts = None if mask is None else shrunk_mask(mask, width, height)
-            self.small[photo] = shrunk(self.data.photos[photo], width, height), counts
+            self.small[photo] = self.data.shrunk(photo, width, height), counts
         return self.small[photo]
 
     def _next(self, generator: torch.Generator) -> int:

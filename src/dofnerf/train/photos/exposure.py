@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dofnerf.models.data import Setting, TrainingData, shrunk
+from dofnerf.models.data import Setting, TrainingData
 from dofnerf.optics import to_linear
 from dofnerf.optics.light import Curve
 from dofnerf.scenes import Scene
@@ -117,7 +117,7 @@ def point_colours(scene: Scene, data: TrainingData, light: Curve) -> np.ndarray 
     down = max(1, round(height * across / width))
     for k, i in enumerate(scene.train):
         seen = scene.visible(i)
-        shown = shrunk(data.photos[k], across, down)
+        shown = data.shrunk(k, across, down)
         column, row = (seen.pixels * (across / width, down / height)).astype(int).T
         colour = shown[row.clip(0, down - 1), column.clip(0, across - 1)].cpu()
         fair = ((colour > _DARK) & (colour < _BRIGHT)).all(-1).numpy()

@@ -102,7 +102,7 @@ def _stage(folder: Path, scene: Scene, effort: Effort) -> float:
     views = []
     for i in scene.train:
         name = f"{i:05d}.ppm"
-        photo = (resize(scene.photo(i), *size) * 255 + 0.5).astype(np.uint8)
+        photo = (scene.shrunk(i, *size) * 255 + 0.5).astype(np.uint8)
         (folder / "photos" / name).write_bytes(b"P6 %d %d 255\n" % size + photo.tobytes())
         if masked:  # then pycolmap wants one for every photo
             mask = scene.mask(i)

@@ -43,7 +43,7 @@ def prepare(scene: Scene, neighbours: int = 8, planes: int = 64, pixels: int = L
     shrink = min(1.0, (pixels / (width * height)) ** 0.5)
     size = max(8, round(width * shrink)), max(8, round(height * shrink))
     cameras = tuple(scene.camera(i).resized(*size) for i in scene.train)
-    photos = np.stack([resize(scene.photo(i), *size) for i in scene.train]).astype(np.float32)
+    photos = np.stack([scene.shrunk(i, *size) for i in scene.train])
     counts = np.ones(photos.shape[:3], dtype=bool)
     for v, i in enumerate(scene.train):
         if (mask := scene.mask(i)) is not None:
