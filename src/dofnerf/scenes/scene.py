@@ -18,17 +18,17 @@ import numpy as np
 from PIL import Image
 
 from dofnerf.camera import Camera
+from dofnerf.files.pictures import to_bytes, to_floats
 from dofnerf.files.ply import Points
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes.exif import Exif, read_exif
-from dofnerf.files.pictures import to_bytes, to_floats
 from dofnerf.scenes.source import Source, compact, resize
 
 if TYPE_CHECKING:
     from dofnerf.scenes.reading import Origin
 
 CACHE_BYTES = 1 << 30
-_COPY = 620_000  # pixels at the least of the smaller copy that is kept of a photo: what triangulation asks for, and more
+_COPY = 620_000  # pixels at the least of the smaller copy of a large photo: a little more than triangulation asks for
 _COPIES = 150_000_000  # pixels of all of them together, about
 
 

@@ -69,9 +69,9 @@ def start(
         kept, said = _kept(place, folder, resume), findings(scene)
         total, was = config.method.total, None if kept is None else kept.progress.step
         with Bar("photos", total, quiet=quiet) as bar, keeps(lambda: _kept_words(folder, was, total)):
-            data = None
+            loaded: TrainingData | None = None
             if kept is None:
-                data = training_data(scene, config.photos, place, _room_in(folder))
+                loaded = training_data(scene, config.photos, place, _room_in(folder))
                 begun, notes = _prepared(scene, refines)
                 said += notes
                 scene = _as_given(begun, scene)
@@ -81,10 +81,10 @@ def start(
             if kept is not None:
                 config = _like_before(kept, config)
                 _must_match(kept, setting, config, folder)
-            if data is None:
+            if loaded is None:
                 data = training_data(scene, config.photos, place, _room_in(folder))
             else:
-                data = replace(data, points=sparse_points(scene, place))  # which may be new
+                data = replace(loaded, points=sparse_points(scene, place))  # which may be new
             bar.update(was or 0, label="start")
             learner = Learner.begin(config, setting, begun, data, place) if kept is None else kept
             if workers.count > 1:

@@ -32,9 +32,7 @@ class SharpnessWeights:
     """
 
     @torch.no_grad()
-    def __init__(
-        self, photos: PhotoStack, masks: PhotoStack | None = None, copies: Sequence[np.ndarray] = ()
-    ) -> None:
+    def __init__(self, photos: PhotoStack, masks: PhotoStack | None = None, copies: Sequence[np.ndarray] = ()) -> None:
         height, width = photos.size
         wide = min(width, _WIDEST)
         self.weights = torch.empty(len(photos), max(1, round(height * wide / width)), wide, device=photos.device)
