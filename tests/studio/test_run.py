@@ -202,7 +202,7 @@ def test_everything_is_read_once(captures, tmp_path, monkeypatch):
     assert counts["assemble"] == 1 and counts["unpack"] == 1 and counts["exif_of"] == 0
 
 
-def test_the_width_follows_the_minutes_and_the_machine(monkeypatch):
+def test_the_width_follows_the_minutes_and_the_machine(monkeypatch, capsys):
     from dofnerf.studio.plan import Plan
     from dofnerf.train import preset
 
@@ -217,6 +217,10 @@ def test_the_width_follows_the_minutes_and_the_machine(monkeypatch):
     monkeypatch.setattr(Plan, "view", 7e-7)  # a machine half as fast
     assert Plan(own, 0, 900.0, None).width(size) < widths[1]
     assert Plan(own, 0, 900.0, None).width((120, 80)) == 120  # never enlarged
+    assert "too little" not in capsys.readouterr().out
+    assert Plan(own, 0, 20.0, None).width(size) == 160
+    said = capsys.readouterr().out
+    assert "--minutes is too little" in said and "at 160 pixels across it still takes about" in said
     late, many = (Plan(own, 0, 900.0, None) for _ in range(2))
     late.begun -= 300  # capture took so long
     many.photos = 200

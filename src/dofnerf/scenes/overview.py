@@ -98,7 +98,7 @@ def contact_sheet(scene: Scene) -> np.ndarray:
     for k, (label, which) in enumerate((("from above", [0, 2]), ("from the side", [2, 1]))):
         _plot_cameras(axes(WIDE - (2 - k) * (PLOT + 0.4) + 0.4 - GAP, TITLE, PLOT, PLOT), scene, label, which)
     for k, i in enumerate(shown):
-        image, held_out = scene.photo(i), i in scene.test
+        held_out = i in scene.test
         reach = scene.frames[i].bounds
         label = f"{i}  {Path(scene.frames[i].name).stem[:16]}" + ("  test" if held_out else "")
         label += f"  {reach[0]:.3g}–{reach[1]:.3g}" if reach else ""
@@ -108,7 +108,8 @@ def contact_sheet(scene: Scene) -> np.ndarray:
             thumb,
             thumb * height / width,
         )
-        _show(place, resize(image, *_within(image, 320)), label, TEST if held_out else INK)
+        small = scene.camera(i).resized(min(width, 320))
+        _show(place, scene.shrunk(i, small.width, small.height), label, TEST if held_out else INK)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 

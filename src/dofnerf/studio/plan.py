@@ -80,6 +80,11 @@ class Plan:
             middle = (low + high + 1) // 2
             fits = sum(self.stages(middle * middle * size[1] / size[0]).values()) <= left
             low, high = (middle, high) if fits else (low, middle - 1)
+        needed = sum(self.stages(low * low * size[1] / size[0]).values())
+        if needed > _SPARE * left:
+            known = f"{in_words(left)} are left" if left > 0 else "no time is left"
+            words = f"{known}, and at {low} pixels across it still takes about {in_words(needed)}"
+            print(f"plan     --minutes is too little: {words}; --steps 0.3 takes less", flush=True)
         return low
 
     def say(self, before: str = "") -> None:

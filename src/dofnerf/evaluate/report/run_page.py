@@ -30,6 +30,7 @@ from dofnerf.train.folder import LENS, LOG
 MOST_GAINS, MOST_UNCERTAIN = 3, 3  # training photos that lead the page; views in which uncertainty is drawn
 _LEFT_OUT = "left out: "  # how a capture's notes on photos begin
 MOST_VIEWS = 8  # whose pictures are on the page
+_PIXELS = 24_000_000  # of these together, for each is held four times as floats
 _AGAINST: dict[Reference, str] = {"sharp": "their all-in-focus photos", "photo": "their photos as they are"}
 _STEP = re.compile(r"^step (\d{1,9})  ([\w .,-]{1,60}?)  [\d.]+ s  PSNR (\d{1,9}(?:\.\d+)?)")
 
@@ -66,7 +67,8 @@ def write_run_page(
     """Write the page; returns the scores, None if no view is held out."""
     shown, views = [], []
     numbers = list(scene.test) or [scene.train[len(scene.train) // 2]]
-    kept = {numbers[k] for k in np.linspace(0, len(numbers) - 1, min(MOST_VIEWS, len(numbers))).round().astype(int)}
+    most = min(MOST_VIEWS, max(1, _PIXELS // (scene.size[0] * scene.size[1])), len(numbers))
+    kept = {numbers[k] for k in np.linspace(0, len(numbers) - 1, most).round().astype(int)}
     for i in numbers:
         view = run.render(scene.camera(i))
         if scene.test:

@@ -30,6 +30,7 @@ from dofnerf.optics import Lens
 from dofnerf.scenes import Scene
 
 _TILE = 8  # columns of a tile of the rasteriser: cut between two of them, none is drawn twice
+_KEPT = 40_000_000  # pixels of shrunk photos that are kept: half a gigabyte
 _PRIOR_STEPS = 2  # the sparse-gradient prior, which takes a view of its own, counts double in every second step
 
 
@@ -154,14 +155,17 @@ class SplatSteps(Steps):
         return Excerpt(camera.cropped(*window), target, mask, share=high * wide / (height * width), pixels=pixels)
 
     def _shrunk(self, photo: int, width: int, height: int) -> tuple[Tensor, Tensor | None]:
-        """A photo and its mask at a smaller size; the last size is kept."""
+        """A photo and its mask at a smaller size; those of the last size are kept, unless they are too many."""
         if self.small and next(iter(self.small.values()))[0].shape[:2] != (height, width):
             self.small.clear()
-        if photo not in self.small:
-            mask = self.data.mask(photo)
-            counts = None if mask is None else shrunk_mask(mask, width, height)
-            self.small[photo] = self.data.shrunk(photo, width, height), counts
-        return self.small[photo]
+        if photo in self.small:
+            return self.small[photo]
+        mask = self.data.mask(photo)
+        counts = None if mask is None else shrunk_mask(mask, width, height)
+        found = self.data.shrunk(photo, width, height), counts
+        if (len(self.small) + 1) * height * width <= _KEPT:
+            self.small[photo] = found
+        return found
 
     def _next(self, generator: torch.Generator) -> int:
         order = self.memory["order"]
