@@ -15,14 +15,16 @@ from dofnerf.optics import Lens
 from dofnerf.scenes import Scene
 
 _CAPTURE = 1.5, 0.04  # seconds a photo, and a pair
-# Seconds, on a machine that takes _USUAL for a pixel of a view; from trainings (docs/lab/2026-11-18-speed.md).
+# Seconds, on a machine that takes _USUAL for a pixel of a view; `benchmarks/plan.py` measures them.
 _BEGIN = 5.0  # imports, and all that is done once
-_EACH, _EACH_LARGE, _LARGE = 1.1, 1.1, 170_000  # a photo: start, lens search, errors; for its pixels, up to so many
-_READ = 0.3e-6  # a pixel of a photo: to read and shrink it
-_REPORT, _PAGE = (2.0, 1.2e-4), (1.0, 5e-6)  # in all, and for each pixel of a photo
+_EACH, _LARGE, _POWER = 3.0, 440_000, 0.7  # a photo: start, lens search, registration, errors; less of fewer pixels
+_READ = 0.03e-6  # a pixel of a photo: to read it
+_REPORT, _SCORED = 1.5, 5e-6  # in all; a pixel of a held-out photo
+_COMPARED = 0.7, 270_000  # a photo in the report, less of fewer pixels
+_PAGE = 0.5, 6e-6, 800_000  # in all, and for each pixel of a photo, up to so many: the most Gaussians
 _WIDE, _HIGH, _VIEWS = 144, 96, 8  # the picture by which the machine's speed is measured
 _MEASURE = 1.5  # seconds, at the least
-_USUAL = 2.7e-7
+_USUAL = 1.6e-7
 _NARROWEST, _SPARE = 160, 1.15
 _PHOTOS = 30  # as long as nobody knows how many
 
@@ -63,11 +65,11 @@ class Plan:
     def stages(self, pixels: float) -> dict[str, float]:
         """Seconds of training on photos of so many pixels, and of what comes after."""
         own, slowness = self.method.for_photos_of(pixels), self.view / _USUAL
-        each = _EACH + _EACH_LARGE * min(pixels / _LARGE, 1.0) + _READ * pixels
-        begin = slowness * (_BEGIN + self.photos * each)
-        report = slowness * (_REPORT[0] + _REPORT[1] * pixels)
-        page = slowness * (_PAGE[0] + _PAGE[1] * pixels)
-        return {"train": begin + self.view * own.work(pixels), "report": report, "page": page}
+        each = _EACH * min(pixels / _LARGE, 1.0) ** _POWER + _READ * pixels
+        compared = _COMPARED[0] * min(pixels / _COMPARED[1], 1.0) + _SCORED * pixels / 8
+        report, page = _REPORT + self.photos * compared, _PAGE[0] + _PAGE[1] * min(pixels, _PAGE[2])
+        train = slowness * (_BEGIN + self.photos * each) + self.view * own.work(pixels)
+        return {"train": train, "report": slowness * report, "page": slowness * page}
 
     def width(self, size: tuple[int, int]) -> int:
         """The largest width for photos of `size` (width, height) that what is left of the time allows. Photos that just

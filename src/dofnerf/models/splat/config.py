@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 _FEWEST, _MANY, _MOST = 10_000, 60_000, 200_000  # Gaussians, unless asked for
 MOST_SPLATS = 10_000_000
-# Cost of a pixel and of a Gaussian in a training step, in units of `Plan.view`, a pixel of a view that has one Gaussian
-# for every two pixels. Solved for by two trainings at 1008 pixels across (docs/lab/2026-11-18-speed.md).
-_PIXEL, _GAUSSIAN = 0.41, 2.05
+# Cost in a training step of a pixel, of a Gaussian that is seen, and of any, which is projected. The unit is `Plan.view`,
+# a pixel of a view that has one Gaussian for every two pixels. From trainings (docs/lab/2026-11-18-speed.md).
+_PIXEL, _SEEN, _ANY = 0.38, 1.07, 0.84
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class SplatConfig(MethodConfig):
             shrunk = self.shrunk_to(step)
             drawn = min(pixels, shrunk or self.step_pixels)
             seen = count if shrunk else count * drawn / pixels
-            found += views * (_PIXEL * drawn + _GAUSSIAN * seen)
+            found += views * (_PIXEL * drawn + _SEEN * seen + _ANY * count)
         return found
 
     def count(self, size: tuple[int, int]) -> int:
