@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _FEWEST, _MANY, _MOST = 10_000, 60_000, 200_000  # Gaussians, unless asked for
 MOST_SPLATS = 10_000_000
-# Cost in a training step of a pixel, of a Gaussian that is seen, and of any, which is projected. The unit is `Plan.view`,
-# a pixel of a view that has one Gaussian for every two pixels. From trainings (docs/lab/2026-11-18-speed.md).
+# Cost in a training step of a pixel, of a Gaussian that is seen, and of any, which is projected. The unit is
+# `Plan.view`, a pixel of a view that has one Gaussian for every two pixels (docs/lab/2026-11-18-speed.md).
 _PIXEL, _SEEN, _ANY = 0.38, 1.07, 0.84
 
 
