@@ -13,6 +13,7 @@ from PIL import Image
 from cameras_around import facing_forward
 from dofnerf.models.data import training_data
 from dofnerf.models.photo_stack import PhotoStack
+from dofnerf.models.splat.model import begin_splats
 from dofnerf.models.splat.start.views import prepare
 from dofnerf.scenes import Frame, PictureFile, Scene
 from dofnerf.scenes import scene as scenes
@@ -89,3 +90,18 @@ def test_bytes_and_floats_shrink_to_the_same(scene):
     for width, height in ((90, 60), (60, 40), (45, 30), (31, 20)):
         whole = type("Floats", (), {"load": lambda self: file.load()})()
         np.testing.assert_array_equal(Resized(file, width, height).load(), Resized(whole, width, height).load())
+
+
+def test_what_photos_can_tell_follows_gaussians_that_move():
+    """How fine photos show a Gaussian is remembered; moved by whatever way, it is as for a new model."""
+    camera = facing_forward(1, (20, 30), focal=25.0)[0]
+    photos = torch.tensor([[0.0, 0.0, 0.0, 12.0], [0.3, 0.1, 0.0, 12.0]])
+    chance = torch.Generator().manual_seed(0)
+    points = torch.rand(50, 3, generator=chance) - torch.tensor([0.5, 0.5, 4.0])
+    model = begin_splats(points, torch.rand(50, 3, generator=chance), torch.full((50,), 0.01), 0, 2.2, 1.0, photos)
+    first = model.seen_by(camera).log_scales
+    assert torch.equal(first, model.seen_by(camera).log_scales)
+    model.means.data += 1.5
+    fresh = begin_splats(points + 1.5, points, torch.full((50,), 0.01), 0, 2.2, 1.0, photos)
+    assert torch.equal(model.seen_by(camera).log_scales, fresh.seen_by(camera).log_scales)
+    assert not torch.equal(first, model.seen_by(camera).log_scales)
