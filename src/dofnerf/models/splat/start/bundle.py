@@ -28,6 +28,7 @@ _SOFT = 0.35  # pixels of the photo: a feature so far off counts half
 _NEAR = 0.1  # quantile of the features' depths at which a shift counts in pixels
 _STRAYS = 0.01  # of the cameras' spread: the most by which a place may be off, a standard deviation along each axis
 _ROUNDS, _TRIANGULATION = 8, 5
+_DONE = 0.01  # of what a camera may be off: after smaller steps there are no more rounds
 _EVERY, _FEWEST = 5, 20  # tracks for one that is held back; held-back tracks without which cameras stay
 _WORTH = 0.01  # of the error of held-back tracks, which other cameras must take away
 _ZOOMS = 0.01  # share by which focal lengths may be off, a standard deviation
@@ -142,7 +143,8 @@ def _adjust(given: list[Camera], tracks: Tracks, enlarged: float, free: Free) ->
     spread = float(np.sqrt(((places - places.mean(0)) ** 2).sum(1).mean()))
     place = max(min(angle * float(np.quantile(_depths(given, tracks), _NEAR)), _STRAYS * spread), 1e-9 * spread)
     loose = np.where(np.repeat(free, (6, 1)), 1.0, 1e-12)
-    hold = 1 / (loose * np.array([*[angle**2] * 3, *[place**2] * 3, _ZOOMS**2]))
+    may = np.array([*[angle] * 3, *[place] * 3, _ZOOMS])
+    hold = 1 / (loose * may**2)
     for _ in range(_ROUNDS):
         (off, by_camera, by_point), weight = _weighed(cameras, tracks, enlarged)
         of_cameras, of_points = np.zeros((n, 7, 7)), np.zeros((m, 3, 3))
@@ -169,6 +171,8 @@ def _adjust(given: list[Camera], tracks: Tracks, enlarged: float, free: Free) ->
             cameras = [moved(c, a @ step[:3], a @ step[3:6]) for c, a, step in zip(cameras, axes, steps, strict=True)]
         if free.focal:
             cameras = [zoomed(camera, float(np.exp(step[6]))) for camera, step in zip(cameras, steps, strict=True)]
+        if (np.abs(steps) < _DONE * may).all():
+            break
     return cameras, tracks.points
 
 
