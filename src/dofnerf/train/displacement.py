@@ -60,14 +60,18 @@ def sightings(target: Target, view: View, camera: Camera, points: np.ndarray, sp
     here = view.disparity.double().cpu().numpy()[at]
     seen &= np.abs(here - 1 / np.where(seen, depth, 1.0)) < _THICK * span
     off = residual(view.image, target.photo, mask=target.mask)
-    weight = robust_weights(off) if target.mask is None else robust_weights(off) * target.mask[..., None]
+    weight = robust_weights(off)
+    if target.mask is not None:
+        weight = weight * target.mask[..., None]
+        seen &= target.mask.cpu().numpy()[at] > 0
     held = held_back((height, width)).to(off.device)[..., None]
     share = min(1.0, height * width / (4 * np.pi * _WINDOW**2 * max(int(seen.sum()), 1))) / _ALIKE
     found = np.zeros((2, len(points), 5))
     for one, counts in zip(found, (~held, held), strict=True):
-        sums = _window_sums(view.image, -off, weight * counts)[at].double().cpu().numpy()
+        sums = np.nan_to_num(_window_sums(view.image, -off, weight * counts)[at].double().cpu().numpy())
         one[:, :2], one[:, 2:] = _displacements(sums, share)
-        one[:, 2:] *= (seen & (np.linalg.norm(one[:, :2], axis=1) < _FARTHEST))[:, None]
+        tells = (sums[:, 0] + sums[:, 2] > _FLAT[1]) & (np.linalg.norm(one[:, :2], axis=1) < _FARTHEST)
+        one[:, 2:] *= (seen & tells)[:, None]
         one[:, :2] += pixels
     return found
 
