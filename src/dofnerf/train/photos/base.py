@@ -92,7 +92,7 @@ class PhotoQuantity(nn.Module):
 
 
 class CameraQuantity(PhotoQuantity):
-    """One that changes cameras and is not learned by gradients: photos are registered to the scene now and then
+    """One that changes cameras and is not learned by gradients: cameras are adjusted to the scene now and then
     (`train.loop`)."""
 
     def move(self, given: Sequence[Camera], found: Sequence[Camera]) -> None:
