@@ -35,7 +35,7 @@ from dofnerf.train.photos.base import CameraQuantity
 from dofnerf.train.precision import measure
 from dofnerf.train.registration import Target
 
-_REGISTRATIONS = (0.25, 0.4, 0.55, 0.7)  # shares of the steps with a lens, before which photos are registered
+_REGISTRATIONS = (0.25, 0.4, 0.55, 0.7)  # shares of the steps with a lens, before which cameras are adjusted
 _CHARACTER = (0.0, 0.15, 0.3, 0.45, 0.65)  # shares of the last stage, at which the character is searched for
 _WIDEST = 400  # pixels across of the pictures that are registered
 _PLACES, _PLACES_EACH = 2000, 40  # of the scene that are looked for in them, in all and for each photo, at the least

@@ -3,8 +3,8 @@ off.
 
 A motion is a rotation vector about the camera's centre and a shift, both in world axes. It starts with what bundle
 adjustment of the starting points found, if that was needed; then, once there is a lens, cameras and places of the scene
-are adjusted together in a few rounds (`train.loop`). What all cameras could do together without a change in any photo (a similarity of
-the whole scene) is removed from each round's motions, so that cameras stay fitted to the given ones.
+are adjusted together in a few rounds (`train.loop`). What all cameras could do together without a change in any photo
+(a similarity of the whole scene) is removed from each round's motions, so that cameras stay fitted to the given ones.
 """
 
 from __future__ import annotations
