@@ -8,7 +8,7 @@ import torch
 from small_splats import camera as turned_camera
 from small_splats import random_gaussians
 
-from dofnerf.camera import motion, moved, zoomed
+from dofnerf.camera import motion, moved
 from dofnerf.models.splat.model import SplatModel
 from dofnerf.optics import to_display, to_linear
 from dofnerf.train.registration import Prior, Target, register
@@ -45,7 +45,7 @@ def test_what_is_masked_moves_nothing(world):
     model, camera, depth = world
     photo, mask = model.view(camera).image.clone(), torch.ones(camera.height, camera.width)
     photo[:, : camera.width // 2], mask[:, : camera.width // 2] = 0.7, 0.0
-    found = register(Target(photo, 2.2, mask), model.view, camera, Prior(camera, depth))
+    found = register(Target(photo, 2.2, mask), model.view, camera, Prior(camera, depth, 0.35))
     turn, shift = motion(camera, found.camera)
     assert np.linalg.norm(turn) < 1e-6
     assert np.linalg.norm(shift) < 1e-6 * depth
@@ -60,12 +60,3 @@ def test_a_strong_prior_holds_the_camera(world):
     ]
     assert abs(turned[0]) < 0.0004
     assert turned[1] > 0.002
-
-
-def test_a_focal_length_is_found_where_it_may_be_off(world):
-    model, camera, depth = world
-    target = Target(model.view(zoomed(camera, 1.01)).image, 2.2)
-    loose, held = (register(target, model.view, camera, Prior(camera, depth, 0.1, zoom)) for zoom in (0.01, 0.0))
-    assert loose.camera.fx / camera.fx == pytest.approx(1.01, abs=0.002)
-    assert held.camera.fx == pytest.approx(camera.fx, rel=1e-6)
-    assert loose.found < 0.5 * held.found

@@ -14,31 +14,31 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import torch
 
 from dofnerf import process
-from dofnerf.camera import Camera, zoomed
+from dofnerf.camera import Camera
 from dofnerf.models import NotFinite, Outcome, Steps, View, method
 from dofnerf.models.base import BLURS
 from dofnerf.models.data import TrainingData, shrunk_mask
+from dofnerf.models.splat.start.bundle import Free, Tracks, adjusted
 from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import scatter
 from dofnerf.train import checkpoint
 from dofnerf.train.character import fit_character
+from dofnerf.train.displacement import places, sightings, tracks_of
 from dofnerf.train.learner import Learner, Progress
 from dofnerf.train.lens_search import LensSearch, in_focus_mask, small_views
 from dofnerf.train.photos.base import CameraQuantity
 from dofnerf.train.precision import measure
-from dofnerf.train.registration import Prior, Target, register
+from dofnerf.train.registration import Target
 
-_REGISTRATIONS = (0.15, 0.3, 0.5, 0.7)  # shares of the steps with a lens, before which photos are registered
+_REGISTRATIONS = (0.25, 0.4, 0.55, 0.7)  # shares of the steps with a lens, before which cameras are adjusted
 _CHARACTER = (0.0, 0.15, 0.3, 0.45, 0.65)  # shares of the last stage, at which the character is searched for
-_PAYS = 0.05  # of the error on held-back pixels, which a registration must take away
-_OFF, _ZOOMS = 0.35, 0.003  # by how many pixels a camera may be off, by what share a focal length: std. deviations
 _WIDEST = 400  # pixels across of the pictures that are registered
+_PLACES, _PLACES_EACH = 2000, 40  # of the scene that are looked for in them, in all and for each photo, at the least
 _WRITING = 20.0  # seconds that a checkpoint, or the step of another process, may take after Ctrl-C
 
 
@@ -193,7 +193,7 @@ def find_character(learner: Learner, data: TrainingData, recorder: NullRecorder,
 
 
 def registrations(learner: Learner) -> set[int]:
-    """The steps before which photos are registered to the scene, once there is a lens: blur hides where things are."""
+    """The steps before which cameras are adjusted to the scene, once there is a lens: blur hides where things are."""
     own = learner.config.method
     before = own.pinhole_steps if own.pinhole_steps < own.total else 0
     shares = _REGISTRATIONS if _movable(learner) else ()
@@ -206,44 +206,40 @@ def _movable(learner: Learner) -> list[CameraQuantity]:
 
 @torch.no_grad()
 def register_photos(learner: Learner, steps: Steps) -> None:
-    """Move every photo's camera, and change its focal length, to where the scene, as it is now, fits it best. It stays
-    if its held-back pixels do not fit better by `_PAYS` then; once none moves, there are no more rounds."""
-    quantities, data, count = learner.quantities, steps.data, len(steps.data.cameras)
-    movable = _movable(learner)
-    if all(one.settled for one in movable):
-        return
-    off = {
-        "pixels": _OFF if "pose" in quantities.by_name else 0.0,
-        "zoom": _ZOOMS if "focal" in quantities.by_name else 0.0,
-    }
-    depth = 2 / sum(learner.setting.disparities)
+    """Move the photos' cameras, and change their focal lengths, all together, to where the scene and all photos agree
+    best; all stay if held-back pixels do not agree better then."""
+    quantities, data, workers = learner.quantities, steps.data, steps.workers
     tall, wide = data.size
     width = min(wide, _WIDEST)
-    height, mine = max(1, round(tall * width / wide)), steps.workers.part(count)
+    height = max(1, round(tall * width / wide))
     before = [quantities.camera(camera, i) for i, camera in enumerate(data.cameras)]
-    poses = torch.from_numpy(np.stack([one.camera_to_world for one in before]))
-    zooms, pays = torch.ones(count, dtype=torch.float64), torch.zeros(count, dtype=torch.uint8)
+    small = [camera.resized(width, height) for camera in before]
+    tracks, judges = _sightings(learner, steps, small)
+    free = Free("pose" in quantities.by_name, "focal" in quantities.by_name)
+    found, _, words = adjusted(small, tracks, 1.0, free, judges)
+    for quantity in _movable(learner) if words else ():
+        quantity.move(data.cameras, [b.resized(a.width, a.height) for a, b in zip(before, found, strict=True)])
+        for value in quantity.buffers():
+            workers.same(value)
+
+
+def _sightings(learner: Learner, steps: Steps, cameras: list[Camera]) -> tuple[Tracks, Tracks]:
+    """Places of the scene as it is now, and where photos show them, to smaller `cameras` of theirs: by most pixels,
+    and by those that are held back."""
+    data, workers, count = steps.data, steps.workers, len(cameras)
+    width, height = cameras[0].width, cameras[0].height
+    (far, near), scale, mine = learner.setting.disparities, width / data.size[1], workers.part(count)
+    each, step = max(_PLACES // count, _PLACES_EACH), learner.progress.step
+    own = [places(learner.model.view(cameras[i]), cameras[i], each, (step, i)) for i in range(count)[mine]]
+    points = workers.join(torch.from_numpy(np.array(own).reshape(-1, each, 3)), count).flatten(0, 1).numpy()
+    found = []
     for i in range(count)[mine]:
-        camera, mask = before[i], data.mask(i)
+        mask = data.mask(i)
         counts = None if mask is None else shrunk_mask(mask, width, height)
         target = Target(data.shrunk(i, width, height), learner.config.light, counts)
-        small = camera.resized(width, height)
-        one = register(target, partial(_as_photo, learner, i, width / wide), small, Prior(small, depth, **off))
-        if one.found < (1 - _PAYS) * one.given:
-            pays[i], poses[i] = 1, torch.from_numpy(one.camera.camera_to_world)
-            zooms[i] = one.camera.fx / small.fx
-    pays, poses, zooms = (steps.workers.join(part[mine], count) for part in (pays, poses, zooms))
-    found = [
-        zoomed(replace(one, camera_to_world=pose.numpy()), float(zoom))
-        for one, pose, zoom in zip(before, poses, zooms, strict=True)
-    ]
-    for quantity in movable:
-        if bool(pays.any()):
-            quantity.move(data.cameras, found)
-        else:
-            quantity.settled.fill_(True)
-        for value in quantity.buffers():
-            steps.workers.same(value)
+        found.append(sightings(target, _as_photo(learner, i, scale, cameras[i]), cameras[i], points, near - far))
+    sets = workers.join(torch.from_numpy(np.array(found).reshape(-1, 2, len(points), 5)), count).numpy()
+    return tracks_of(points, sets[:, 0]), tracks_of(points, sets[:, 1])
 
 
 def _as_photo(learner: Learner, photo: int, scale: float, camera: Camera) -> View:

@@ -86,7 +86,7 @@ def slopes_of(learner: Learner, data: TrainingData, photo: int) -> Slopes:
     # Central: to one side it would not vanish where the photo is in focus.
     by_focus = (picture(0.0, closer) - picture(0.0, -closer)) / (2 * closer)
     off = residual(image, data.shrunk(photo, width, height), mask=counts)
-    moves, gains = motion_slopes(image, sharp.disparity, camera)[..., :6], gain_slopes(image, light)
+    moves, gains = motion_slopes(image, sharp.disparity, camera), gain_slopes(image, light)
     slopes = [by_aperture[..., None], by_focus[..., None], gains.sum(-1, keepdim=True), moves]
     return Slopes(off, torch.cat(slopes, dim=-1), robust_weights(off))
 

@@ -1,15 +1,14 @@
-"""Registration of a photo to the scene: the small motion of its camera, and the gain per channel, that bring what is
-rendered nearest to it, with the scene held fixed. Training does it now and then for its photos, evaluation for held-out
-views.
+"""Registration of a view to the scene: the small motion of its camera, and the gain per channel, that bring what is
+rendered nearest to it, with the scene held fixed. Evaluation does it for held-out views; photos that train move
+together (`displacement`).
 
 Gauss-Newton. A pixel at (x, y) in units of the focal length and at disparity d moves, when the camera turns by ω and
 shifts by t, by
 
     u = fx · (xy ω₁ − (1 + x²) ω₂ + y ω₃ − d t₁ + x d t₃),    v = fy · ((1 + y²) ω₁ − xy ω₂ − x ω₃ − d t₂ + y d t₃)
 
-(camera axes: right, down, forward), by (fx x, fy y) ζ when its focal length becomes exp ζ times as long, and the
-picture changes by −∇I · (u, v). Three gains come with the six motions and the zoom, and all are solved for at once:
-rotation and shift look alike but for parallax, zoom and a shift forward, too, so none may wait for the others. A prior
+(camera axes: right, down, forward), and the picture changes by −∇I · (u, v). Three gains come with the six motions, and
+all are solved for at once: rotation and shift look alike but for parallax, so none may wait for the others. A prior
 keeps what the photo says little about. Pixels count less the farther they are off (Cauchy weights), so that what the
 scene does not show yet moves nothing.
 
@@ -26,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dofnerf.camera import Camera, motion, moved, zoomed
+from dofnerf.camera import Camera, motion, moved
 from dofnerf.models import View
 from dofnerf.models.losses import residual
 from dofnerf.optics import to_display, to_linear
@@ -49,12 +48,11 @@ class Target(NamedTuple):
 
 class Prior(NamedTuple):
     """Where a camera should be about, and by how many `pixels` it may be off (a standard deviation): in the directions
-    of the axes, and in its place, of things at `depth`. Its focal length may be off by a share `zoom`."""
+    of the axes, and in its place, of things at `depth`."""
 
     camera: Camera
     depth: float
-    pixels: float = 0.35
-    zoom: float = 0.0
+    pixels: float
 
 
 class Registered(NamedTuple):
@@ -81,8 +79,7 @@ def register(
         if turn == rounds or (turn == 1 and errors[1] > (1 - _HOPELESS) * errors[0]):
             break
         found = _step(image, view.disparity, off, held, camera, (target.light, prior))
-        camera = zoomed(moved(camera, found[:3], found[3:6]), math.exp(found[6]))
-        log_gain = log_gain + found[7:]
+        camera, log_gain = moved(camera, found[:3], found[3:6]), log_gain + found[6:]
     return Registered(camera, log_gain, errors[0], errors[-1])
 
 
@@ -96,8 +93,8 @@ def developed(image: Tensor, log_gain: np.ndarray, light: Curve) -> Tensor:
 def _step(
     image: Tensor, disparity: Tensor, off: Tensor, held: Tensor, camera: Camera, known: tuple[Curve, Prior]
 ) -> np.ndarray:
-    """Turn, shift (world axes), and changes of the logarithms of focal length and gains, (10,): least squares over
-    pixels not `held` back."""
+    """Turn, shift (world axes), and changes of the logarithms of the gains, (9,): least squares over pixels not `held`
+    back."""
     light, prior = known
     slopes = torch.cat([motion_slopes(image, disparity, camera), gain_slopes(image, light)], dim=-1)
     weight = (~held)[..., None] * robust_weights(off)
@@ -106,10 +103,9 @@ def _step(
     right = (slopes.T @ (weight * wanted)).cpu().numpy()
     axes = camera.camera_to_world[:, :3] * [1, -1, -1]  # right, down, forward
     turn, shift = motion(prior.camera, camera)
-    zoom = math.log(camera.fx / prior.camera.fx)
     angle = max(prior.pixels, 1e-6) / camera.fx
-    strength = 1 / np.array([*[angle] * 3, *[angle * prior.depth] * 3, max(prior.zoom, 1e-9)]) ** 2
-    right[:7] -= strength * np.concatenate([axes.T @ turn, axes.T @ shift, [zoom]])
+    strength = 1 / np.repeat([angle, angle * prior.depth], 3) ** 2
+    right[:6] -= strength * np.concatenate([axes.T @ turn, axes.T @ shift])
     found = np.linalg.solve(normal + np.diag([*strength, 1e-6, 1e-6, 1e-6]), right)
     return np.concatenate([axes @ found[:3], axes @ found[3:6], found[6:]])
 
@@ -124,16 +120,15 @@ def robust_weights(off: Tensor) -> Tensor:
 
 
 def motion_slopes(image: Tensor, disparity: Tensor, camera: Camera) -> Tensor:
-    """(H, W, 3, 7): how a picture changes with a turn and a shift of the camera, in its axes (right, down, forward),
-    and with the logarithm of its focal length."""
+    """(H, W, 3, 6): how a picture changes with a turn and a shift of the camera, in its axes (right, down, forward)."""
     height, width = disparity.shape
     across, down = torch.zeros_like(image), torch.zeros_like(image)
     across[:, 1:-1], down[1:-1] = (image[:, 2:] - image[:, :-2]) / 2, (image[2:] - image[:-2]) / 2
     columns, rows = (torch.arange(count, device=image.device) + 0.5 for count in (width, height))
     x, y = ((columns - camera.cx) / camera.fx)[None, :], ((rows - camera.cy) / camera.fy)[:, None]
     x, y, none = x.expand(height, width), y.expand(height, width), torch.zeros_like(disparity)
-    u = camera.fx * torch.stack([x * y, -1 - x * x, y, -disparity, none, x * disparity, x], dim=-1)
-    v = camera.fy * torch.stack([1 + y * y, -x * y, -x, none, -disparity, y * disparity, y], dim=-1)
+    u = camera.fx * torch.stack([x * y, -1 - x * x, y, -disparity, none, x * disparity], dim=-1)
+    v = camera.fy * torch.stack([1 + y * y, -x * y, -x, none, -disparity, y * disparity], dim=-1)
     return -(across[..., None] * u[:, :, None] + down[..., None] * v[:, :, None])
 
 

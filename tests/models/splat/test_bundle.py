@@ -80,7 +80,7 @@ def test_few_tracks_move_nothing(few):
     true, tracks = _world(0.3)
     some = tracks.point < few
     given = [moved(c, np.full(3, 0.002), np.zeros(3)) for c in true]
-    found, _, words = adjusted(given, Tracks(tracks.points, *(part[some] for part in tracks[1:])), 1.0)
+    found, _, words = adjusted(given, tracks.of(some), 1.0)
     assert found == given
     assert not words
 

@@ -92,14 +92,8 @@ class PhotoQuantity(nn.Module):
 
 
 class CameraQuantity(PhotoQuantity):
-    """One that changes cameras and is not learned by gradients: photos are registered to the scene now and then
-    (`train.loop`). `settled` once a round has not paid."""
-
-    settled: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("settled", torch.tensor(False))
+    """One that changes cameras and is not learned by gradients: cameras are adjusted to the scene now and then
+    (`train.loop`)."""
 
     def move(self, given: Sequence[Camera], found: Sequence[Camera]) -> None:
         """Take over what was found for the M photos, whose cameras in the scene are `given`."""

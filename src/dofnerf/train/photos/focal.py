@@ -1,8 +1,8 @@
 """Each photo's focal length: that of a lens changes a little with its focus ("breathing"), and files often give one for
 all photos.
 
-It is found where poses are: by bundle adjustment of the starting points, and by registration once there is a lens. The
-geometric mean over the photos stays as given, for photos hardly tell it from the depth of the scene.
+It is found where poses are: by bundle adjustment of the starting points, and of places of the scene once there is a
+lens. The geometric mean over the photos stays as given, for photos hardly tell it from the depth of the scene.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 off.
 
 A motion is a rotation vector about the camera's centre and a shift, both in world axes. It starts with what bundle
-adjustment of the starting points found, if that was needed; then, once there is a lens, photos are registered to the
-scene in a few rounds (`train.loop`). What all cameras could do together without a change in any photo (a similarity of
-the whole scene) is removed from each round's motions, so that cameras stay fitted to the given ones.
+adjustment of the starting points found, if that was needed; then, once there is a lens, cameras and places of the scene
+are adjusted together in a few rounds (`train.loop`). What all cameras could do together without a change in any photo
+(a similarity of the whole scene) is removed from each round's motions, so that cameras stay fitted to the given ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PoseConfig:
     """Refinement of the camera poses."""
 
     refine_poses: bool = False
-    """Refine the pose of each photo's camera, where that brings renders nearer to pixels that are held back for it."""
+    """Refine the poses of the photos' cameras, where that brings renders nearer to pixels that are held back for it."""
 
 
 class PhotoPose(CameraQuantity):

@@ -6,9 +6,11 @@ given one by `_OFF` pixels: what features say little about, such as a shift with
 A focal length may change as well: that of a lens changes with its focus ("breathing"), and files often give one for
 all photos. The mean of all stays as given: photos hardly tell it from the depth of the scene.
 
-**Held back.** One track in five has no part in it. Cameras move only if the held-back tracks, each triangulated anew,
-then fit clearly better, and focal lengths change only if that makes them fit better still: on cameras that are right
-already the adjustment would only add noise.
+Features are those of the photos at the start, and places of the scene once there is one (`train.displacement`).
+
+**Held back.** Some tracks have no part in it: one in five, unless others are given to judge by. Cameras move only if
+these tracks, each triangulated anew, then fit clearly better, and focal lengths change only if that makes them fit
+better still: on cameras that are right already the adjustment would only add noise.
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ _SOFT = 0.35  # pixels of the photo: a feature so far off counts half
 _NEAR = 0.1  # quantile of the features' depths at which a shift counts in pixels
 _STRAYS = 0.01  # of the cameras' spread: the most by which a place may be off, a standard deviation along each axis
 _ROUNDS, _TRIANGULATION = 8, 5
+_DONE = 0.01  # of what a camera may be off: after smaller steps there are no more rounds
 _EVERY, _FEWEST = 5, 20  # tracks for one that is held back; held-back tracks without which cameras stay
-_WORTH = 0.8  # of the error of held-back tracks: the most that may be left
+_WORTH = 0.005  # of the error of held-back tracks, which other cameras must take away
 _ZOOMS = 0.01  # share by which focal lengths may be off, a standard deviation
-_CHANCE = 3.0  # standard errors by which held-back tracks must fit better with other focal lengths
+_CHANCE = 3.0  # standard errors by which held-back tracks must fit better than that
+_SURE = 2.0  # standard deviations: a feature whose own are known, so far off, counts half
 
 
 class Free(NamedTuple):
@@ -43,42 +47,48 @@ NOTHING, POSES = Free(False, False), Free(True, False)
 
 
 class Tracks(NamedTuple):
-    """`points` (P, 3); N features: the number of their `photo` (N,) and `point` (N,), and `pixels` (N, 2)."""
+    """`points` (P, 3); N features: the number of their `photo` (N,) and `point` (N,), and `pixels` (N, 2). Where
+    features are not all alike, `scale` (N, 2, 2) makes standard deviations of their errors."""
 
     points: np.ndarray
     photo: np.ndarray
     point: np.ndarray
     pixels: np.ndarray
+    scale: np.ndarray | None = None
+
+    def of(self, which: np.ndarray) -> Tracks:
+        """With some of the features (N,) bool."""
+        scale = None if self.scale is None else self.scale[which]
+        return Tracks(self.points, self.photo[which], self.point[which], self.pixels[which], scale)
 
 
 def adjusted(
-    cameras: Sequence[Camera], tracks: Tracks, enlarged: float, free: Free = POSES
+    cameras: Sequence[Camera], tracks: Tracks, enlarged: float, free: Free = POSES, judges: Tracks | None = None
 ) -> tuple[list[Camera], np.ndarray, str]:
     """The cameras and points after adjustment, and a sentence about it; as they were, and no words, if it does not pay.
 
     `cameras` and features are those of photos that were `enlarged` by a factor, in which errors are measured.
     """
     given, held = list(cameras), tracks.point % _EVERY == 0
-    some = Tracks(tracks.points, *(part[~held] for part in tracks[1:]))
-    judges = Tracks(tracks.points, *(part[held] for part in tracks[1:]))
+    some, judges = (tracks, judges) if judges is not None else (tracks.of(~held), tracks.of(held))
     if len(np.unique(judges.point)) < _FEWEST or len(given) < 3:
         return given, tracks.points, ""
 
-    def errors(free: Free) -> np.ndarray:
-        found = _adjust(given, some, enlarged, free)[0] if any(free) else given
-        return _held_back_errors(found, judges, enlarged)
+    def tried(free: Free) -> tuple[list[Camera], np.ndarray, np.ndarray]:
+        found = _adjust(given, some, enlarged, free) if any(free) else (given, tracks.points)
+        return *found, _held_back_errors(found[0], judges, enlarged)
 
-    as_given, posed = errors(NOTHING), errors(Free(free.poses, False))
-    taken, after = (POSES, posed) if np.median(posed) < _WORTH * np.median(as_given) else (NOTHING, as_given)
+    as_given, posed = tried(NOTHING), tried(Free(free.poses, False))
+    taken, best = (POSES, posed) if _pays(posed[2], as_given[2], judges.point) else (NOTHING, as_given)
     if free.focal:
-        zoomed_too = errors(more := Free(taken.poses, True))
-        if _is_clearly_less(zoomed_too, posed, judges.point):
-            taken, after = more, zoomed_too
+        zoomed_too = tried(more := Free(taken.poses, True))
+        if _pays(zoomed_too[2], best[2], judges.point):
+            taken, best = more, zoomed_too
     if not any(taken):
         return given, tracks.points, ""
-    found, points = _adjust(given, tracks, enlarged, taken)
+    found, points = best[:2] if some is tracks else _adjust(given, tracks, enlarged, taken)
     what = {(True, False): "cameras moved", (True, True): "cameras and focal lengths moved"}
-    was, now = (float(np.median(error)) / enlarged for error in (as_given, after))
+    was, now = (_SOFT * float(np.median(error)) for *_, error in (as_given, best))
     off = f"off by {was:.2f} px before, {now:.2f} px now"
     return found, points, f"{what.get(taken, 'focal lengths changed')} to fit {len(points)} points: {off}"
 
@@ -114,6 +124,17 @@ def _linear(cameras: Sequence[Camera], tracks: Tracks) -> _Linear:
     return _Linear(off, np.stack([across, down], axis=1), np.einsum("ijn,nkj->nik", by_local, axes))
 
 
+def _weighed(cameras: Sequence[Camera], tracks: Tracks, enlarged: float) -> tuple[_Linear, np.ndarray]:
+    """The same in units of an error that counts half, and the weights of the features (N,)."""
+    found = _linear(cameras, tracks)
+    if tracks.scale is None:
+        found = _Linear(*(part / (enlarged * _SOFT) for part in found))
+    else:
+        scale = tracks.scale / _SURE
+        found = _Linear(np.einsum("nij,nj->ni", scale, found.off), scale @ found.by_camera, scale @ found.by_point)
+    return found, 1 / (1 + (found.off**2).sum(1))
+
+
 def _adjust(given: list[Camera], tracks: Tracks, enlarged: float, free: Free) -> tuple[list[Camera], np.ndarray]:
     cameras, (n, m) = given, (len(given), len(tracks.points))
     photo, point = tracks.photo, tracks.point
@@ -122,10 +143,10 @@ def _adjust(given: list[Camera], tracks: Tracks, enlarged: float, free: Free) ->
     spread = float(np.sqrt(((places - places.mean(0)) ** 2).sum(1).mean()))
     place = max(min(angle * float(np.quantile(_depths(given, tracks), _NEAR)), _STRAYS * spread), 1e-9 * spread)
     loose = np.where(np.repeat(free, (6, 1)), 1.0, 1e-12)
-    hold = (enlarged * _SOFT) ** 2 / (loose * np.array([*[angle**2] * 3, *[place**2] * 3, _ZOOMS**2]))
+    may = np.array([*[angle] * 3, *[place] * 3, _ZOOMS])
+    hold = 1 / (loose * may**2)
     for _ in range(_ROUNDS):
-        off, by_camera, by_point = _linear(cameras, tracks)
-        weight = 1 / (1 + (off**2).sum(1) / (enlarged * _SOFT) ** 2)
+        (off, by_camera, by_point), weight = _weighed(cameras, tracks, enlarged)
         of_cameras, of_points = np.zeros((n, 7, 7)), np.zeros((m, 3, 3))
         right_cameras, right_points = np.zeros((n, 7)), np.zeros((m, 3))
         np.add.at(of_cameras, photo, np.einsum("n,nia,nib->nab", weight, by_camera, by_camera))
@@ -150,29 +171,30 @@ def _adjust(given: list[Camera], tracks: Tracks, enlarged: float, free: Free) ->
             cameras = [moved(c, a @ step[:3], a @ step[3:6]) for c, a, step in zip(cameras, axes, steps, strict=True)]
         if free.focal:
             cameras = [zoomed(camera, float(np.exp(step[6]))) for camera, step in zip(cameras, steps, strict=True)]
+        if (np.abs(steps) < _DONE * may).all():
+            break
     return cameras, tracks.points
 
 
-def _is_clearly_less(errors: np.ndarray, others: np.ndarray, point: np.ndarray) -> bool:
-    """Whether errors of features (N,) are less than others, by more than chance: robust means over their points."""
-    unit = float(np.median(others)) + 1e-12
-    gain = np.log1p((others / unit) ** 2) - np.log1p((errors / unit) ** 2)
+def _pays(errors: np.ndarray, others: np.ndarray, point: np.ndarray) -> bool:
+    """Whether errors of features (N,) are less than others by more than `_WORTH` of them, and that not by chance:
+    robust means, each point an observation."""
     count = np.bincount(point)
-    of_points = (np.bincount(point, gain) / np.maximum(count, 1))[count > 0]
-    return float(of_points.mean()) > _CHANCE * float(of_points.std()) / np.sqrt(len(of_points))
+    was, now = (np.bincount(point, np.log1p(one**2))[count > 0] / count[count > 0] for one in (others, errors))
+    gain = was - now
+    return float(gain.mean() - _WORTH * was.mean()) > _CHANCE * float(gain.std()) / np.sqrt(len(gain))
 
 
 def _held_back_errors(cameras: list[Camera], tracks: Tracks, enlarged: float) -> np.ndarray:
-    """The errors of features (N,) in pixels, after their points were triangulated anew."""
+    """The errors of features (N,), in units of one that counts half, after their points were triangulated anew."""
     for _ in range(_TRIANGULATION):
-        off, _, by_point = _linear(cameras, tracks)
-        weight = 1 / (1 + (off**2).sum(1) / (enlarged * _SOFT) ** 2)
+        (off, _, by_point), weight = _weighed(cameras, tracks, enlarged)
         normal, right = np.zeros((len(tracks.points), 3, 3)), np.zeros((len(tracks.points), 3))
         np.add.at(normal, tracks.point, np.einsum("n,nia,nib->nab", weight, by_point, by_point))
         np.add.at(right, tracks.point, np.einsum("n,nia,ni->na", weight, by_point, off))
         steps = np.einsum("mab,mb->ma", np.linalg.inv(_damped(normal)), right)
         tracks = tracks._replace(points=tracks.points + steps)
-    return np.linalg.norm(_linear(cameras, tracks).off, axis=1)
+    return np.linalg.norm(_weighed(cameras, tracks, enlarged)[0].off, axis=1)
 
 
 def _depths(cameras: Sequence[Camera], tracks: Tracks) -> np.ndarray:
