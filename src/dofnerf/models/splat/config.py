@@ -33,11 +33,11 @@ class SplatConfig(MethodConfig):
     }
     EVERYDAY: ClassVar[tuple[str, ...]] = ("splats",)
 
-    pinhole_steps: int = 135
+    pinhole_steps: int = 160
     """Steps on whole photos without a lens, before one is searched for."""
-    lens_steps: int = 375
+    lens_steps: int = 440
     """Steps on whole photos, each Gaussian blurred by its own depth; scene and lens learn together."""
-    sub_aperture_steps: Annotated[int, tyro.conf.arg(aliases=("--lens-ray-steps",))] = 545
+    sub_aperture_steps: Annotated[int, tyro.conf.arg(aliases=("--lens-ray-steps",))] = 640
     """Steps in which the lens is divided into sub-apertures, whose views are averaged: right at occlusions too."""
     sub_apertures: Annotated[int, tyro.conf.arg(aliases=("--lens-points",))] = 8
     """Sub-apertures in those steps."""
@@ -70,7 +70,7 @@ class SplatConfig(MethodConfig):
     """Move Gaussians that are hardly seen to where the error is."""
     place_rate: float = 0.1
     """Learning rate of centres, in median sizes of the Gaussians at the start."""
-    size_rate: float = 0.08
+    size_rate: float = 0.04
     """Learning rate of sizes (their logarithms)."""
     turn_rate: float = 0.02
     """Learning rate of rotations (quaternions)."""

@@ -189,8 +189,8 @@ class SplatMethod(Method):
         }
         if name == "best":
             parts: dict[str, Any] = {"sub_apertures": 28, "early_sub_apertures": 28}
-            # Nothing else was measured with so many steps.
-            unchanged: dict[str, Any] = {"fall": "exponential", "decay": 0.1, "flatness": 0.0, "size_rate": 0.04}
+            # No other fall was measured with so many steps, nor any flatness.
+            unchanged: dict[str, Any] = {"fall": "exponential", "decay": 0.1, "flatness": 0.0}
             return Preset(SplatConfig(200, 400, sub_aperture_steps=1600, **parts, **unchanged), others)
         return Preset(SplatConfig(), others)
 
