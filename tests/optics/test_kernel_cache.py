@@ -1,6 +1,8 @@
-"""A damaged cache of compiled kernels is dropped, and they are compiled again."""
+"""Around the kernels: a damaged cache of compiled ones is dropped, and memory that is freed is kept for the next
+picture."""
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -37,3 +39,28 @@ def test_a_damaged_cache_is_dropped(tmp_path):
             file.write_bytes(file.read_bytes()[:length])
         assert run(tmp_path) == "[0.0, 2.0, 4.0] 0"
     assert run(tmp_path) == "[0.0, 2.0, 4.0] 1"  # and written anew
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="glibc only")
+def test_freed_memory_is_kept():
+    """Arrays of a picture come from the system, page by page, only once; unless the user's settings say otherwise."""
+    program = """
+import resource
+import dofnerf.optics.kernels
+import torch
+faults = []
+for _ in range(8):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    one, two, three = (torch.ones(5_000_000) for _ in range(3))
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    del one, two, three
+print(min(faults))
+"""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    faults = []
+    for own in ({}, {"MALLOC_TRIM_THRESHOLD_": "131072"}):
+        environment = {**plain, **own, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        faults.append(int(done.stdout))
+    assert faults[0] < 1000 < faults[1]

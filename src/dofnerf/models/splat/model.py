@@ -123,9 +123,9 @@ class SplatModel(Model):
             image = scatter_layers(layers.colour, layers.alpha, radius, lens.shape, blur.light)
             return sharp._replace(image=image)
         seen, shot = self.seen_by(camera), Shot(self.style, self.background, blur.light)
-        sharp = sharp_picture(seen, camera, shot)
         if lens is None:
-            return sharp
+            return sharp_picture(seen, camera, shot)
+        drawn = rasterise(shot.project(seen, camera), camera.width, camera.height)
         if not lens.shape.is_flat:
             shot = replace(shot, sub_apertures=_PARTS_OF_REAL_LENS)
             image = blur_model("gaussian").picture(seen, camera, lens, shot).image
@@ -133,7 +133,7 @@ class SplatModel(Model):
             image = quick_picture(seen, camera, lens, replace(shot, sub_apertures=_SUB_APERTURES))
         else:
             image = blur_model("scatter").picture(seen, camera, lens, shot).image
-        return sharp._replace(image=image)
+        return View(image, drawn.mean_disparity(), drawn.alpha)
 
     @torch.no_grad()
     def light(self, camera: Camera, curve: Curve) -> Tensor:

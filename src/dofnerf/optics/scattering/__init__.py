@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Literal
@@ -117,6 +118,7 @@ def _check(values: Tensor, coc_radius: Tensor) -> None:
             f"and {coc_radius.dtype} on {coc_radius.device}"
         )
     for name, tensor in (("picture", values), ("coc_radius", coc_radius)):
-        if not bool(torch.isfinite(tensor.detach()).all()):
+        # The sum is quicker, and finite only if all are.
+        if not math.isfinite(float(tensor.detach().sum())) and not bool(torch.isfinite(tensor.detach()).all()):
             where = tuple(int(i) for i in (~torch.isfinite(tensor)).nonzero()[0])
             raise ValueError(f"the {name} holds NaN or infinity, first at index {where}")

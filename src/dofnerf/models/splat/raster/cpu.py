@@ -507,7 +507,16 @@ def _from_tiles(first, last, pictures, light, disparity, alpha):
             store(mean, i, one * share)
         x0, y0 = (tile % across) * WIDE, (tile // across) * HIGH
         for y in range(min(HIGH, height - y0)):
-            for x in range(min(WIDE, width - x0)):
+            if x0 + WIDE <= width:
+                store(alpha[y0 + y], x0, spread(_ONE) - load(mean, y * WIDE))
+                store(disparity[y0 + y], x0, load(mean, 4 * AREA + y * WIDE))
+                lit, i = light[y0 + y], y * WIDE
+                for x in range(WIDE):
+                    lit[x0 + x, 0] = mean[AREA + i + x]
+                    lit[x0 + x, 1] = mean[2 * AREA + i + x]
+                    lit[x0 + x, 2] = mean[3 * AREA + i + x]
+                continue
+            for x in range(width - x0):
                 i = y * WIDE + x
                 alpha[y0 + y, x0 + x] = _ONE - mean[i]
                 for c in range(3):
