@@ -12,7 +12,7 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
@@ -74,12 +74,37 @@ def _forgive_damage(cache: Any) -> None:
     cache.load_overload = load_overload
 
 
+class _State:
+    threads = 0  # of the kernels, if not as many as torch uses
+
+
+def _threads() -> int:
+    return _State.threads or torch.get_num_threads()
+
+
+@contextlib.contextmanager
+def single_threaded_torch(alone: bool = True) -> Iterator[None]:
+    """torch's own operations take one thread, our kernels as many as before: to wake up another one takes longer than
+    it saves on small arrays. With `alone` false, nothing changes."""
+    threads, before = torch.get_num_threads(), _State.threads
+    if not alone or threads == 1:
+        yield
+        return
+    _State.threads = threads
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        _State.threads = before
+        torch.set_num_threads(threads)
+
+
 def run_jobs(kernel: Any, rows: int, arguments: tuple, least: int = 1, per_thread: int = _BANDS_PER_THREAD) -> None:
     """Call kernel(first_row, last_row, *arguments) for bands of `least` rows or more, in as many threads as torch uses.
 
     More bands `per_thread` balance better where rows differ much in what they cost.
     """
-    threads = 1 if threading.current_thread().name.startswith(_WORKER) else max(1, min(torch.get_num_threads(), rows))
+    threads = 1 if threading.current_thread().name.startswith(_WORKER) else max(1, min(_threads(), rows))
     bands = max(1, min(rows // least, threads * per_thread if threads > 1 else 1))
     edges = [rows * i // bands for i in range(bands + 1)]
     if not kernel.overloads:
@@ -97,7 +122,7 @@ def run_each(work: Callable[[int], None], count: int) -> None:
 
     Kernels that `work` runs by `run_jobs` each stay in its thread.
     """
-    threads = torch.get_num_threads()
+    threads = _threads()
     if threads == 1 or count == 1:
         for i in range(count):
             work(i)

@@ -26,6 +26,7 @@ from dofnerf.models.data import TrainingData, shrunk_mask
 from dofnerf.models.splat.start.bundle import Free, Tracks, adjusted
 from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import scatter
+from dofnerf.optics.kernels import single_threaded_torch
 from dofnerf.train import checkpoint
 from dofnerf.train.character import fit_character
 from dofnerf.train.displacement import places, sightings, tracks_of
@@ -36,6 +37,8 @@ from dofnerf.train.precision import measure
 from dofnerf.train.registration import Target
 
 _REGISTRATIONS = (0.25, 0.4, 0.55, 0.7)  # shares of the steps with a lens, before which cameras are adjusted
+_SMALL = 100_000  # pixels of a photo, below which torch's operations are quicker in one thread
+_HOPELESS = 2  # rounds without effect, after which there are no more
 _CHARACTER = (0.0, 0.15, 0.3, 0.45, 0.65)  # shares of the last stage, at which the character is searched for
 _WIDEST = 400  # pixels across of the pictures that are registered
 _PLACES, _PLACES_EACH = 2000, 40  # of the scene that are looked for in them, in all and for each photo, at the least
@@ -79,7 +82,8 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
     steps = steps_of(learner, data, workers)
     if learner.progress.step == 0:
         recorder.keep(learner)
-    with _interruptible(at_once=workers.count == 1) as interrupted:
+    small = math.prod(data.size) < _SMALL
+    with single_threaded_torch(small), _interruptible(at_once=workers.count == 1) as interrupted:
         while learner.progress.step < total:
             long = learner.progress.step in searches(learner) | registrations(learner)
             if long and recorder.is_worth_keeping():
@@ -207,12 +211,16 @@ def _movable(learner: Learner) -> list[CameraQuantity]:
 @torch.no_grad()
 def register_photos(learner: Learner, steps: Steps) -> None:
     """Move the photos' cameras, and change their focal lengths, all together, to where the scene and all photos agree
-    best; all stay if held-back pixels do not agree better then."""
+    best; all stay if held-back pixels do not agree better then. If none has moved in the first `_HOPELESS` rounds, none
+    will."""
     quantities, data, workers = learner.quantities, steps.data, steps.workers
     tall, wide = data.size
     width = min(wide, _WIDEST)
     height = max(1, round(tall * width / wide))
     before = [quantities.camera(camera, i) for i, camera in enumerate(data.cameras)]
+    past = sum(step < learner.progress.step for step in registrations(learner))
+    if past >= _HOPELESS and all(one is given for one, given in zip(before, data.cameras, strict=True)):
+        return
     small = [camera.resized(width, height) for camera in before]
     tracks, judges = _sightings(learner, steps, small)
     free = Free("pose" in quantities.by_name, "focal" in quantities.by_name)
