@@ -7,6 +7,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
+
+from dofnerf.optics import kernels
 
 PROGRAM = """
 import sys
@@ -64,3 +67,16 @@ print(min(faults))
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         faults.append(int(done.stdout))
     assert faults[0] < 1000 < faults[1]
+
+
+def test_torch_alone_takes_one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with kernels.single_threaded_torch():
+            assert (torch.get_num_threads(), kernels._threads()) == (1, 3)
+        with kernels.single_threaded_torch(False):
+            assert torch.get_num_threads() == 3
+        assert (torch.get_num_threads(), kernels._threads()) == (3, 3)
+    finally:
+        torch.set_num_threads(before)

@@ -16,12 +16,15 @@ from dofnerf.models.splat.model import begin_splats
 from dofnerf.optics import Lens
 from dofnerf.optics.shapes import DISC, Blades, RealLens, part_weights
 from dofnerf.scenes import Frame, Scene
-from dofnerf.train import Run, character, checkpoint, preset, train
+from dofnerf.train import Run, character, checkpoint, loop, preset, train
 from dofnerf.train.character import fit_character
 from dofnerf.train.learner import Learner
+from dofnerf.train.loop import NullRecorder
 
 WIDTH, HEIGHT, FOCAL, NEAR, FAR = 96, 64, 60.0, 2.0, 6.0
 TRUTH = RealLens(6, 0.0, 1.0, (0.5, 0.0), rotation=math.radians(20))
+
+FEW = {"splats": 200, "pinhole_steps": 2, "lens_steps": 2, "sub_aperture_steps": 2, "degree": 0}
 
 
 def grid(side=401):
@@ -159,8 +162,7 @@ def test_a_run_keeps_its_character_and_renders_by_it():
 
 
 def test_your_lens_is_offered_where_pictures_are_taken(tmp_path, monkeypatch):
-    few = {"splats": 200, "pinhole_steps": 2, "lens_steps": 2, "sub_aperture_steps": 2, "degree": 0}
-    run = train(scene(), preset("fast", "splat").changed({"method": few}), out=tmp_path / "run", keep=QUIET)
+    run = train(scene(), preset("fast", "splat").changed({"method": FEW}), out=tmp_path / "run", keep=QUIET)
     camera, opening = run.views[0].camera, 3.0
     monkeypatch.chdir(tmp_path)
     shot = ["render", "run", "--view", "0", "--aperture", str(opening), "--focus", str(NEAR), "--shape", "learned"]
@@ -173,3 +175,20 @@ def test_your_lens_is_offered_where_pictures_are_taken(tmp_path, monkeypatch):
     assert main(["export", "run", "--html", "--out", "scene.html"]) == 0
     page = (tmp_path / "scene.html").read_text(encoding="utf-8")
     assert '"Your lens"' in page and '"character":[1.0,0.5,0.0]' in page.replace(", ", ",").replace('": ', '":')
+
+
+def test_a_character_that_is_dropped_takes_its_apertures_along(monkeypatch):
+    run = train(scene(), preset("fast", "splat").changed({"method": FEW}), keep=QUIET)
+    before, looks = run.lens.aperture.clone(), iter([(1.2, 1.0, 0.5), (1.2, 1 / 1.2, 1.0)])  # factors, error after it
+
+    def fit(*_):
+        factor, disc_factor, after = next(looks)
+        return character.Found(TRUTH, factor, disc_factor, 1.0, after)
+
+    monkeypatch.setattr(loop, "fit_character", fit)
+    loop.find_character(run.learner, None, NullRecorder())
+    torch.testing.assert_close(run.lens.shape.tensor(), TRUTH.tensor())
+    torch.testing.assert_close(run.lens.aperture, 1.2 * before)
+    loop.find_character(run.learner, None, NullRecorder())
+    assert run.lens.shape is None
+    torch.testing.assert_close(run.lens.aperture, before)

@@ -21,7 +21,7 @@ from tiny_world import QUIET, config, scene
 from dofnerf import scenes
 from dofnerf.models.volume import steps
 from dofnerf.scenes import read_cameras
-from dofnerf.train import Diverged, KeepConfig, Run, checkpoint, folder, loop, train
+from dofnerf.train import Diverged, KeepConfig, Run, checkpoint, folder, loop, train, trainer
 
 HERE = Path(__file__).parent
 STOPS = {"by SIGKILL": 6, "by Ctrl-C": 9, "by SIGTERM": 5, "in a write": 7}  # after these steps
@@ -330,3 +330,23 @@ def test_a_scene_without_points_is_resumed_with_those_that_were_triangulated(tmp
         train(bare, made, out=tmp_path / "stopped", keep=QUIET)
     resumed = train(bare, made, out=tmp_path / "stopped", keep=QUIET, resume=True).learner.tensors()
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_a_checkpoint_of_when_cameras_were_settled_loads(monkeypatch):
+    run = train(scene(), config((1, 1, 0), search=False).changed({"pose": {"refine_poses": True}}), keep=QUIET)
+    tensors = run.learner.tensors()
+    with monkeypatch.context() as patched:
+        patched.setattr(type(run.learner), "tensors", lambda _: tensors | {"pose.settled": torch.tensor(True)})
+        packed = checkpoint.pack(run.learner)
+    assert set(checkpoint.unpack(packed).tensors()) == set(tensors)
+
+
+def test_a_range_that_another_machine_measures_a_little_differently_is_the_kept_one(tmp_path, monkeypatch):
+    """Points make the difference: with them the scene is read as training begins with it."""
+    made = config((1, 1, 0), search=False).changed({"method": {"depth_weight": 0.5}})
+    bare = replace(scene(points=True), range_from="cameras")
+    train(bare, made, out=tmp_path / "run", keep=QUIET)
+    near, far = bare.near * (1 - 1e-7), bare.far * (1 + 1e-7)
+    measured = replace(bare, near=near, far=far, range_from="points")
+    monkeypatch.setattr(trainer, "_prepared", lambda *_: (measured, []))
+    train(bare, made, out=tmp_path / "run", keep=QUIET, resume=True)

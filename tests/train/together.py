@@ -48,7 +48,7 @@ def trainings():
         "layers": (scene(), layers),
         "nerf": (scene(), nerf),
         "one ray": (scene(), given.changed({"method": {"rays": 1}})),
-        "splats": (scene(size=(40, 32)), splats()),
+        "splats": (scene(size=(40, 32)), splats(flatness=0.0)),
         "splats, scattered": (scene(size=(40, 12)), splats(blur="scatter")),
     }
 

@@ -119,6 +119,11 @@ def read_exr_alpha(path: Path) -> np.ndarray | None:
     return _read_exr(path).get("A")
 
 
+def has_exr_alpha(path: Path) -> bool:
+    """Whether an EXR has an alpha channel, by its header."""
+    return "A" in _read_exr(path, only_names=True)
+
+
 def image_size(path: Path | str) -> tuple[int, int]:
     """(width, height) from the header alone."""
     path = Path(path)
@@ -346,7 +351,8 @@ def _allowing(most: int | None) -> Iterator[None]:
             Image.MAX_IMAGE_PIXELS = kept
 
 
-def _read_exr(path: Path) -> dict[str, np.ndarray]:
+def _read_exr(path: Path, only_names: bool = False) -> dict[str, np.ndarray]:
+    """The channels of an EXR by name; with `only_names`, empty ones."""
     import OpenEXR
 
     with open_regular(path) as file:  # OpenEXR's own message for a missing file does not name it
@@ -355,7 +361,9 @@ def _read_exr(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"{path}: not an EXR file")
     try:
         _check_exr(head, length)
-        with _silenced(), OpenEXR.File(str(path), separate_channels=True) as file:
+        with _silenced(), OpenEXR.File(str(path), separate_channels=True, header_only=only_names) as file:
+            if only_names:
+                return {channel.name: np.empty(0) for channel in file.header()["channels"]}
             return {name: np.asarray(channel.pixels) for name, channel in file.channels().items()}
     except Exception as error:
         raise ValueError(f"{path}: the EXR is truncated or corrupt ({first_line(error)})") from None

@@ -30,7 +30,8 @@ _KEPT, _OWN_PAGES = 256 << 20, 32 << 20  # bytes; the second is the most that gl
 def _keep_memory() -> None:
     """Let glibc keep freed memory for the next picture. It gives large arrays back to the system, and to get them anew,
     page by page, takes a third of the time of a picture of two megapixels. The user's own settings win."""
-    if sys.platform != "linux" or any(name.startswith("MALLOC_") for name in os.environ):
+    tuned = "malloc" in os.environ.get("GLIBC_TUNABLES", "") or any(name.startswith("MALLOC_") for name in os.environ)
+    if sys.platform != "linux" or tuned:
         return
     with contextlib.suppress(AttributeError, OSError):  # not glibc
         mallopt = ctypes.CDLL(None).mallopt
@@ -74,28 +75,31 @@ def _forgive_damage(cache: Any) -> None:
     cache.load_overload = load_overload
 
 
-class _State:
-    threads = 0  # of the kernels, if not as many as torch uses
+class _Own(threading.local):
+    threads = 0  # of the kernels that this thread calls, if not as many as torch uses
+
+
+_own = _Own()
 
 
 def _threads() -> int:
-    return _State.threads or torch.get_num_threads()
+    return _own.threads or torch.get_num_threads()
 
 
 @contextlib.contextmanager
 def single_threaded_torch(alone: bool = True) -> Iterator[None]:
     """torch's own operations take one thread, our kernels as many as before: to wake up another one takes longer than
     it saves on small arrays. With `alone` false, nothing changes."""
-    threads, before = torch.get_num_threads(), _State.threads
+    threads, before = torch.get_num_threads(), _own.threads
     if not alone or threads == 1:
         yield
         return
-    _State.threads = threads
+    _own.threads = threads
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        _State.threads = before
+        _own.threads = before
         torch.set_num_threads(threads)
 
 

@@ -14,7 +14,7 @@ from dofnerf.files import has_more_than_8_bits, write_deep_png, write_image, wri
 from dofnerf.files.ply import write_ply
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes.scene import Scene, Viewpoint
-from dofnerf.scenes.source import Derived, PictureFile, Source
+from dofnerf.scenes.source import Source
 
 IMAGES, POINTS = "images", "points.ply"
 
@@ -81,9 +81,7 @@ def _entry(scene: Scene, i: int, name: str, shared: dict[str, float]) -> dict[st
     for key, lens in (("lens", frame.lens), ("near_lens", frame.near_lens), ("far_lens", frame.far_lens)):
         if lens is not None:
             entry[key] = plain_lens(lens)
-    # A picture that was computed, by a synthetic lens or gain, is not what the camera wrote of the original.
-    told = scene.exif(i) if isinstance(frame.photo, PictureFile | Derived) else frame.exif
-    if told:
+    if told := scene.exif(i):
         entry["exif"] = told.plain()
     if frame.bracket is not None:
         entry["bracket"] = frame.bracket

@@ -16,7 +16,7 @@ from PIL import Image
 
 from dofnerf.files import image_size, is_linear
 from dofnerf.files.guard import inside
-from dofnerf.files.pictures import IMAGE_SUFFIXES, open_picture, read_exr_alpha
+from dofnerf.files.pictures import IMAGE_SUFFIXES, has_exr_alpha, open_picture, read_exr_alpha
 from dofnerf.scenes.source import Derived, PictureFile, Resized, Source
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def given_mask(path: Path, size: tuple[int, int], where: str) -> Source:
 def alpha_mask(photo: Path, size: tuple[int, int]) -> Source | None:
     """The alpha channel of a photo, if it has one."""
     if is_linear(photo):
-        has_one = photo.suffix.lower() == ".exr" and read_exr_alpha(photo) is not None
+        has_one = photo.suffix.lower() == ".exr" and has_exr_alpha(photo)
         return MaskFile(photo, *size, alpha=True) if has_one else None
     with open_picture(photo, load=False) as picture:
         return MaskFile(photo, *size, alpha=True) if picture.mode in ("RGBA", "LA") else None

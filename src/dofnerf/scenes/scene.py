@@ -22,7 +22,7 @@ from dofnerf.files.pictures import to_bytes, to_floats
 from dofnerf.files.ply import Points
 from dofnerf.optics.lens import Lens
 from dofnerf.scenes.exif import Exif, read_exif
-from dofnerf.scenes.source import Source, compact, resize
+from dofnerf.scenes.source import Source, compact, is_as_taken, resize
 
 if TYPE_CHECKING:
     from dofnerf.scenes.reading import Origin
@@ -189,8 +189,8 @@ class Scene:
         Files are read once."""
         if i not in self._exif:
             told, path = self.frames[i].exif, Path(self.frames[i].photo.label)
-            files = [path]
-            if path.parent.name.startswith("images_"):
+            files = [path] if is_as_taken(self.frames[i].photo) else []
+            if files and path.parent.name.startswith("images_"):
                 files += sorted(path.parent.parent.glob(f"images/{glob.escape(path.stem)}.*"))
             plain = {} if told is None else told.plain()
             for file in files:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from PIL import Image
@@ -87,6 +87,7 @@ class Derived:
     """A picture made of another one."""
 
     source: Source
+    as_taken: ClassVar[bool] = True  # what a camera wrote of the other one holds for this one
 
     @property
     def label(self) -> str:
@@ -175,3 +176,10 @@ def _gamma() -> float:
     from dofnerf.optics.light import GAMMA  # here: it imports torch, which `--help` does without
 
     return GAMMA
+
+
+def is_as_taken(source: Source) -> bool:
+    """Whether a photo comes from a camera's file, so that its EXIF holds: not if a synthetic lens or gain made it."""
+    if isinstance(source, Derived):
+        return source.as_taken and is_as_taken(source.source)
+    return isinstance(source, PictureFile)

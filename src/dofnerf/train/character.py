@@ -62,11 +62,12 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Found:
-    """A character, the factor of all apertures that belongs to it, and the mean squared error on held-back pixels
-    without and with it."""
+    """A character, the factor of all apertures that belongs to it, that which belongs to a disc, and the mean squared
+    error on held-back pixels without and with the character."""
 
     shape: RealLens
     factor: float
+    disc_factor: float
     before: float
     after: float
 
@@ -177,7 +178,7 @@ def fit_character(learner: Learner, data: TrainingData, blades: bool = True) -> 
         best = min(best, _with_blades(fit, round_), key=fit.error)
         if best.blades and fit.error(best, True) > (1 - _BLADES_PAY) * fit.error(round_, True):
             best = round_
-    return Found(best.shape, best.factor, before, fit.error(best, held=True))
+    return Found(best.shape, best.factor, disc.factor, before, fit.error(best, held=True))
 
 
 def _with_blades(fit: Fit, start: Trial) -> Trial:

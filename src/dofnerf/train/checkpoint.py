@@ -78,6 +78,7 @@ def unpack(packed: bytes, device: torch.device | str = "cpu", label: str = "chec
         _check_setting(setting)
         tensors = safetensors.torch.load(packed)
         _check_values(tensors, words)
+        tensors = {name: value for name, value in tensors.items() if name not in _GONE_TENSORS}
         if words["format"] == _OLD_FORMAT:
             tensors = {_NEW_TENSORS.get(name, name): value for name, value in tensors.items()}
         prefix = "model."
@@ -98,7 +99,7 @@ def config_from(plain: dict[str, Any]) -> TrainConfig:
         raise ValueError(f"config: expected named values with a field, found {plain!r:.40}")
     plain = _with_new_names(_new_config(plain) if "field_config" in plain else plain)
     rest = {name: value for name, value in plain.items() if name not in ("quantities", "losses")}
-    made = from_plain(TrainConfig, rest, like=preset("fast", plain["field"]))
+    made = from_plain(TrainConfig, rest, like=preset(plain.get("preset", "fast"), plain["field"]))
     parts: dict[str, Any] = {}
     for kind, known in (("quantities", quantities), ("losses", losses)):
         given = plain.get(kind, {})
@@ -110,6 +111,7 @@ def config_from(plain: dict[str, Any]) -> TrainConfig:
 
 # What earlier versions called otherwise: tensors, and the settings of runs, by the part that has them.
 _NEW_TENSORS = {"model.blamed": "memory.error", "model.seen": "memory.coverage", "model.order": "memory.order"}
+_GONE_TENSORS = {"pose.settled", "focal.settled"}  # whether cameras were looked at for the last time
 _OF_SPLATS = {
     "lens_ray_steps": "sub_aperture_steps", "lens_points": "sub_apertures", "edges": "gradient_prior",
     "detail": "gradient_loss",

@@ -31,7 +31,7 @@ _WINDOW = 3.0  # pixels: standard deviation of the windows
 _RIM = 4  # pixels at the border in which there are no places
 _SOLID, _THICK = 0.9, 0.03  # alpha of a place, and how far off in disparity (share of the range) it may be seen
 _FARTHEST = 3.0  # pixels of displacement; beyond, a window has lost it
-_SEVERAL = 3  # photos that show a place, at the least
+_SEVERAL, _MANY = 3, 32  # photos that show a place, at the least, and of which it is taken, at the most
 _ALIKE = 3.0  # pixels whose errors are about the same
 _QUIET = 0.004  # mean weighted square: residuals of a window are not trusted to be smaller
 _FLAT = 1e-3, 1e-4  # of a window's curvature, and in all: for windows that know one direction, or none
@@ -79,6 +79,8 @@ def sightings(target: Target, view: View, camera: Camera, points: np.ndarray, sp
 def tracks_of(points: np.ndarray, found: np.ndarray) -> Tracks:
     """What one of the sets of `sightings` in all photos (M, P, 5) is to bundle adjustment: places that several see."""
     seen = found[..., 2:].any(-1)
+    rank, count = seen.cumsum(0), np.maximum(seen.sum(0), 1)  # of many, evenly spread ones
+    seen &= rank * _MANY // count > (rank - 1) * _MANY // count
     photo, point = np.nonzero(seen & (seen.sum(0) >= _SEVERAL))
     scale = found[photo, point][:, [2, 3, 3, 4]].reshape(-1, 2, 2)
     places, point = np.unique(point, return_inverse=True)

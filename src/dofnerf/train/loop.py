@@ -27,6 +27,7 @@ from dofnerf.models.splat.start.bundle import Free, Tracks, adjusted
 from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import scatter
 from dofnerf.optics.kernels import single_threaded_torch
+from dofnerf.optics.shapes import RealLens
 from dofnerf.train import checkpoint
 from dofnerf.train.character import fit_character
 from dofnerf.train.displacement import places, sightings, tracks_of
@@ -41,7 +42,7 @@ _SMALL = 100_000  # pixels of a photo, below which torch's operations are quicke
 _HOPELESS = 2  # rounds without effect, after which there are no more
 _CHARACTER = (0.0, 0.15, 0.3, 0.45, 0.65)  # shares of the last stage, at which the character is searched for
 _WIDEST = 400  # pixels across of the pictures that are registered
-_PLACES, _PLACES_EACH = 2000, 40  # of the scene that are looked for in them, in all and for each photo, at the least
+_PLACES, _PLACES_EACH = 2000, 10  # of the scene that are looked for in them, in all and for each photo, at the least
 _WRITING = 20.0  # seconds that a checkpoint, or the step of another process, may take after Ctrl-C
 
 
@@ -85,13 +86,13 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
     small = math.prod(data.size) < _SMALL
     with single_threaded_torch(small), _interruptible(at_once=workers.count == 1) as interrupted:
         while learner.progress.step < total:
-            long = learner.progress.step in searches(learner) | registrations(learner)
+            long = learner.progress.step in searches(learner) | registrations(learner) | character_steps(learner)
             if long and recorder.is_worth_keeping():
                 recorder.keep(learner)
             interrupted.raises = long and workers.count == 1  # nothing is lost, so no signal waits for the end of it
             try:
                 if learner.progress.step in character_steps(learner):
-                    find_character(learner, data, recorder)
+                    find_character(learner, data, recorder, workers)
                 outcome = one_step(learner, steps)
                 interrupted.raises = False
                 learner.progress.seconds = before + time.monotonic() - begun
@@ -99,7 +100,7 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
                 if finished:
                     _must_be_healthy(learner, workers)
                     if learner.lens.shape is not None:
-                        find_character(learner, data, recorder, blades=True)
+                        find_character(learner, data, recorder, workers, blades=True)
                     if total > learner.config.method.pinhole_steps:
                         learner.precision = measure(learner, data)
                 recorder.watch(learner, outcome)
@@ -182,17 +183,22 @@ def character_steps(learner: Learner) -> set[int]:
     return {own.total - last + round(share * last) for share in shares}
 
 
-def find_character(learner: Learner, data: TrainingData, recorder: NullRecorder, blades: bool = False) -> None:
+def find_character(
+    learner: Learner, data: TrainingData, recorder: NullRecorder, workers: Workers = ALONE, blades: bool = False
+) -> None:
     """Search for the lens's character with the model as it is now, also for `blades`, which takes twice as long; take
-    it over if it pays, else go on with a disc."""
+    it over if it pays, else go on with a disc. Of several processes the first one's counts."""
     found = fit_character(learner, data, blades)
     if found is None:
         return
-    learner.lens.shape = found.shape if found.pays else None
-    if found.pays:
-        learner.lens.widen(found.factor)
+    own = torch.tensor([found.pays, found.factor, found.disc_factor], dtype=torch.float64)
+    pays, factor, disc_factor = workers.same(own).tolist()
+    had, shape = learner.lens.shape is not None, RealLens.of(workers.same(found.shape.tensor()))
+    learner.lens.shape = shape if pays else None
+    if pays or had:  # a disc that explains the photos as well has another aperture
+        learner.lens.widen(factor if pays else disc_factor)
     won = 10 * math.log10(found.before / max(found.after, 1e-12))
-    words = found.shape.describe() if found.pays else "no character of the lens that held-back pixels confirm"
+    words = shape.describe() if pays else "no character of the lens that held-back pixels confirm"
     recorder.say(f"{words} ({won:+.2f} dB on held-back pixels of the most blurred photos)")
 
 

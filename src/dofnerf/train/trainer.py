@@ -76,7 +76,10 @@ def start(
                 said += notes
                 scene = _as_given(begun, scene)
             else:
-                scene = _with_range(_with_points(scene, refines) if uses_points else scene, kept.setting)
+                ranged = _with_range(scene, kept.setting)
+                # Another machine may measure a range that differs in the last digits: the kept one counts.
+                points = _with_points(scene, refines) if uses_points else ranged
+                scene = replace(points, near=ranged.near, far=ranged.far)
             setting = Setting.of(scene, config.lens.share_aperture)
             if kept is not None:
                 config = _like_before(kept, config)

@@ -82,6 +82,7 @@ class Gained(Derived):
     """A photo whose linear light is multiplied by a gain per channel, clipped at white."""
 
     gain: tuple[float, float, float]
+    as_taken = False
 
     def load(self) -> np.ndarray:
         return to_display(np.clip(to_linear(self.source.load()) * np.array(self.gain, np.float32), 0, 1))

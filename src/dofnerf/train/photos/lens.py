@@ -51,7 +51,7 @@ class LensConfig:
     held back. Splats only."""
     max_radius: float = 16.0
     """The largest blur radius in pixels that the lens can learn, from one end of the depth range to the other; in
-    proportion larger in photos of more than 1000 pixels across."""
+    proportion larger in photos of more than 1000 pixels along the longer side."""
 
     def __post_init__(self) -> None:
         if not 0 < self.lens_rate < 1:

@@ -71,7 +71,7 @@ def adjusted(
     """
     given, held = list(cameras), tracks.point % _EVERY == 0
     some, judges = (tracks, judges) if judges is not None else (tracks.of(~held), tracks.of(held))
-    if len(np.unique(judges.point)) < _FEWEST or len(given) < 3:
+    if min(len(np.unique(one.point)) for one in (some, judges)) < _FEWEST or len(given) < 3:
         return given, tracks.points, ""
 
     def tried(free: Free) -> tuple[list[Camera], np.ndarray, np.ndarray]:
