@@ -102,7 +102,7 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
                     if learner.lens.shape is not None:
                         find_character(learner, data, recorder, workers, blades=True)
                     if total > learner.config.method.pinhole_steps:
-                        learner.precision = measure(learner, data)
+                        learner.precision = measure(learner, data, workers)
                 recorder.watch(learner, outcome)
                 stop, due = workers.agree(interrupted.is_set(), recorder.is_due())
                 if (stop or due) and not finished:
