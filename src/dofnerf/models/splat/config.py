@@ -57,7 +57,7 @@ class SplatConfig(MethodConfig):
     """gaussian: each Gaussian is blurred by its own depth; scatter: the picture is, by its depth, as in the paper."""
     photos_per_step: int = 1
     """Photos that move the scene together. They count as so many steps, so that a run sees as many photos as with 1;
-    learning rates rise by the root. Several processes take whole photos if there is one for each."""
+    rates rise by the root, and Adam forgets as soon. Several processes take whole photos if there is one for each."""
     gradient_loss: Annotated[float, tyro.conf.arg(aliases=("--detail",))] = 1.0
     """Weight of the squared differences between neighbouring pixels' residuals, in photos through a lens: what blur
     hides learns slowest."""

@@ -281,7 +281,11 @@ class SplatMethod(Method):
             Group(name, [getattr(model, name)], lambda step, rate=rate: rate * own.rate_at(step))  # type: ignore[misc]
             for name, rate in rates.items()
         ]
-        return [places, *others]
+        # What Adam remembers, it remembers for as many photos as with one a step.
+        return [
+            group._replace(betas=(group.betas[0] ** own.at_once, group.betas[1] ** own.at_once))
+            for group in (places, *others)
+        ]
 
 
 def _seen_from(setting: Setting) -> torch.Tensor | None:
