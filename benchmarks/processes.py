@@ -1,13 +1,15 @@
 """How much faster do several processes train one run of splats? One process and several, of one thread each, in turn.
 
-    python benchmarks/processes.py                                the scene in the package, `fast`
-    python benchmarks/processes.py scene --processes 2 --rounds 2 -- --width 504
+    python benchmarks/processes.py demo -- --photos-per-step 2    the scene in the package, a photo for each process
+    python benchmarks/processes.py demo -- --steps 0.3            `fast` as it is: columns of one photo for each
+    python benchmarks/processes.py scene --processes 2 --rounds 2 -- --width 504 --photos-per-step 2
 
 Prints the wall time of the whole command and of its steps (by the run's log: from the first step to the last, lens
 search and registration included; loading the program, photos and starting points are not), the processor time of the
 busiest process, and PSNR of the held-out views. On a machine that is not idle wall times say little: the speed-up in
 processor time, one process over the busiest of several, is that of an idle one, but for what they wait for each other.
-What follows `--` goes to `dofnerf train`.
+What follows `--` goes to `dofnerf train`, of one process as of several. OMP_NUM_THREADS=1 holds for the kernels, too,
+which take as many threads as torch does.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from together import interrupted, trainings, watched
+from together import RESUMED, interrupted, trainings, watched
 
 from dofnerf.models.workers import ALONE, Workers, is_first_process
 from dofnerf.train import Run, checkpoint
@@ -29,7 +29,7 @@ def alone():
 def folder(tmp_path_factory, alone):
     """What two processes left. (They come after the one, which has compiled all kernels.)"""
     out = tmp_path_factory.mktemp("together")
-    assert interrupted(*trainings()["splats"], out / "more", at=8)
+    assert all(interrupted(*trainings()[name], out / f"{name}, more", at=8) for name in RESUMED)
     path = os.pathsep.join([*sys.path, str(HERE), str(HERE.parent)])
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", HERE / "together.py",
@@ -39,6 +39,13 @@ def folder(tmp_path_factory, alone):
     assert done.returncode == 0, done.stderr[-3000:]
     (out / "stdout.txt").write_text(done.stdout)
     return out
+
+
+def shortest(name):
+    """The same training, ended after a single step."""
+    world, made = trainings()[name]
+    stages = {"pinhole_steps": 1, "lens_steps": 0, "sub_aperture_steps": 0}
+    return world, made.changed({"method": {**stages, "photos_per_step": 1}})
 
 
 def said(folder, number):
@@ -82,18 +89,32 @@ def test_ctrl_c_for_one_stops_both_and_they_resume_exactly(folder):
         assert all(torch.equal(whole[key], resumed[key]) for key in whole)
 
 
-def test_splats_resume_with_more_or_fewer_processes(folder, alone):
-    _, whole = alone["splats"]
-    _, fewer = watched(*trainings()["splats"], folder / "fewer", resume=True)
-    for resumed in (fewer, said(folder, 0)["more"]):
-        assert len(resumed) == len(whole) - 9
-        for (loss, *_), (wanted, *_) in zip(resumed, whole[9:], strict=True):
+@pytest.mark.parametrize(("name", "done"), [*zip(RESUMED, (9, 5), strict=True)])
+def test_splats_resume_with_more_or_fewer_processes(folder, alone, name, done):
+    _, whole = alone[name]
+    _, fewer = watched(*trainings()[name], folder / f"{name}, fewer", resume=True)
+    for resumed in (fewer, said(folder, 0)[f"{name}, more"]):
+        assert len(resumed) == len(whole) - done
+        for (loss, *_), (wanted, *_) in zip(resumed, whole[done:], strict=True):
             assert loss == pytest.approx(wanted, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["splats", "splats, two photos", "splats, three photos"])
+def test_two_processes_end_with_the_splats_of_one(folder, alone, name):
+    """Parameters after all stages, compared with how far they have moved, and the errors attributed to Gaussians."""
+    together, run = tensors(folder, name, 0), alone[name][0]
+    start = watched(*shortest(name))[0].learner.tensors()
+    for key, value in run.learner.tensors().items():
+        if key.startswith(("model.", "lens.", "exposure.")) and value.is_floating_point():
+            moved = float((value - start[key]).abs().max())
+            assert float((together[key] - value).abs().max()) <= 1e-2 * moved + 1e-7, key
+        if key.startswith("memory.") and value.is_floating_point():
+            assert float(value.sum()) > 0 and torch.allclose(together[key], value, rtol=1e-3, atol=1e-6), key
 
 
 def test_nan_in_one_takes_both_back(folder):
     for number in range(2):
-        assert said(folder, number)["recovered"] == [[10, 1], [6, 1]]
+        assert said(folder, number)["recovered"] == [[10, 1], [6, 1], [24, 1]]
 
 
 def test_the_command(folder):

@@ -12,13 +12,16 @@ import math
 import os
 import signal
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch.distributed as dist
 from tiny_world import config, scene
 
 from dofnerf import cli
+from dofnerf.models.splat import training
+from dofnerf.models.splat.growth import Growth
+from dofnerf.models.splat.model import SplatModel
 from dofnerf.models.volume import VolumeModel, steps
 from dofnerf.models.workers import is_first_process
 from dofnerf.scenes import DEMO
@@ -28,6 +31,7 @@ from dofnerf.train.folder import Recorder
 COMMAND = ["--width", "24", "--which-frames", "0", "1", "2", "3", "4", "--hold-every", "0", "--no-search", "--refits"]
 COMMAND += ["--pinhole-steps", "2", "--lens-steps", "1", "--lens-ray-steps", "1", "--rays", "33", "--patch-size", "8"]
 KEEP = KeepConfig(checkpoint_minutes=1e9, preview_minutes=0)
+RESUMED = "splats", "splats, two photos"
 
 
 def trainings():
@@ -50,6 +54,9 @@ def trainings():
         "one ray": (scene(), given.changed({"method": {"rays": 1}})),
         "splats": (scene(size=(40, 32)), splats(flatness=0.0)),
         "splats, scattered": (scene(size=(40, 12)), splats(blur="scatter")),
+        "splats, two photos": (scene(size=(40, 32)), splats(flatness=0.0, photos_per_step=2)),
+        # One process takes two of them; the last of a stage is alone, and divided into columns.
+        "splats, three photos": (scene(size=(40, 32)), splats(flatness=0.0, photos_per_step=3, lens_steps=7)),
     }
 
 
@@ -61,6 +68,16 @@ def splats(**own):
     return preset("fast", "splat").changed({"method": {"splats": 300, **stages, **falls, **own}, "lens": lens})
 
 
+@dataclass(frozen=True)
+class Noting(Growth):
+    """Attributes errors in short runs, too, and moves nothing: rounding decides what would move."""
+
+    every: int = 16
+
+    def move(self, *_):
+        pass
+
+
 def watched(world, made, out=None, resume=False):
     """Train; returns the run and each step's (loss, error, rays) as the first process reports them."""
     curve, watch = [], Recorder.watch
@@ -69,11 +86,11 @@ def watched(world, made, out=None, resume=False):
         curve.append((float(outcome.loss), float(outcome.error), outcome.rays))
         watch(self, learner, outcome)
 
-    Recorder.watch = note
+    Recorder.watch, training.Growth = note, Noting
     try:
         return train(world, made, out=out, resume=resume, keep=KEEP), curve
     finally:
-        Recorder.watch = watch
+        Recorder.watch, training.Growth = watch, Growth
 
 
 def interrupted(world, made, out, at):
@@ -96,21 +113,30 @@ def interrupted(world, made, out, at):
 
 
 def poisoned(world, made, at):
-    """The field of the second process alone gives NaN, once: all go back together."""
-    step, shade, calls = steps.VolumeSteps.__call__, VolumeModel.shade, iter(range(10**6))
+    """What the second process alone sees is NaN, once: all go back together."""
+    kind, model, way = (
+        (training.SplatSteps, SplatModel, "picture")
+        if made.field == "splat"
+        else (steps.VolumeSteps, VolumeModel, "shade")
+    )
+    step, see, calls = kind.__call__, getattr(model, way), iter(range(10**6))
 
     def broken(self, *arguments, **named):
-        return [one._replace(colour=one.colour * math.nan) for one in shade(self, *arguments, **named)]
+        seen = see(self, *arguments, **named)
+        if made.field == "splat":
+            return seen._replace(image=seen.image * math.nan)
+        return [one._replace(colour=one.colour * math.nan) for one in seen]
 
     def breaking(self, stage, generator):
-        VolumeModel.shade = broken if next(calls) == at and dist.get_rank() == 1 else shade
+        setattr(model, way, broken if next(calls) == at and dist.get_rank() == 1 else see)
         return step(self, stage, generator)
 
-    steps.VolumeSteps.__call__ = breaking
+    kind.__call__, training.Growth = breaking, Noting
     try:
         progress = train(world, made, keep=replace(KEEP, checkpoint_minutes=0)).learner.progress
     finally:
-        steps.VolumeSteps.__call__, VolumeModel.shade = step, shade
+        kind.__call__, training.Growth = step, Growth
+        setattr(model, way, see)
     return progress.step, progress.recoveries
 
 
@@ -136,11 +162,16 @@ def main(folder: Path) -> None:
     said["left at"] = train_left(folder / "resumed")
     run, _ = watched(world, made, folder / "resumed", resume=True)
     (folder / f"resumed-{rank}.safetensors").write_bytes(checkpoint.pack(run.learner))
-    world, made = trainings()["splats"]
-    said["fewer"] = interrupted(world, made, folder / "fewer", at=8)
-    _, said["more"] = watched(world, made, folder / "more", resume=True)
+    for name in RESUMED:
+        world, made = trainings()[name]
+        said[f"{name}, fewer"] = interrupted(world, made, folder / f"{name}, fewer", at=8)
+        _, said[f"{name}, more"] = watched(world, made, folder / f"{name}, more", resume=True)
     world, made = trainings()["odd"]
-    said["recovered"] = [poisoned(world, made, at=8), poisoned(*trainings()["layers"], at=3)]
+    said["recovered"] = [
+        poisoned(world, made, at=8),
+        poisoned(*trainings()["layers"], at=3),
+        poisoned(*trainings()["splats, two photos"], at=4),  # a step in which errors are attributed
+    ]
     said["used folder"] = refused(world, made, folder / "odd")
     (folder / f"said-{rank}.json").write_text(json.dumps(said))
 

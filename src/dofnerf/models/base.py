@@ -156,6 +156,16 @@ class MethodConfig:
         ends = accumulate(self._counts)
         return next((name for name, end in zip(self.STAGES, ends, strict=True) if step < end), [*self.STAGES][-1])
 
+    @property
+    def at_once(self) -> int:
+        """How many steps are taken together: their losses are averaged, and parameters move once."""
+        return 1
+
+    def together(self, step: int) -> range:
+        """The steps that are taken together with `step`, the first of them; all belong to one stage."""
+        end = next((end for end in accumulate(self._counts) if step < end), step + 1)
+        return range(step, min(step + self.at_once, end))
+
     def for_photos_of(self, pixels: float) -> Self:
         """With as many steps as photos of so many pixels need."""
         return self
@@ -204,8 +214,9 @@ class Outcome(NamedTuple):
     the numbers of the `photos` (N,) in its batch; `through_lens` are those whose lens had a part in it (None: no lens).
 
     `shown` (…, 3) is what was rendered for the pixels `target` (…, 3), for losses that others add: a picture (H, W, 3)
-    or single pixels (N, 3), the `share` of a batch that several processes divide. Losses, errors and rays of all
-    processes add up to those of the batch; `photos` and `through_lens` are those of the whole batch.
+    or single pixels (N, 3), the `share` of a batch that several processes divide. Where a batch has several pictures,
+    each has these in an outcome of its own, in `parts`. Losses, errors and rays of all processes add up to those of the
+    batch; `photos` and `through_lens` are those of the whole batch.
     """
 
     loss: Tensor
@@ -216,6 +227,7 @@ class Outcome(NamedTuple):
     shown: Tensor | None = None
     target: Tensor | None = None
     share: float = 1.0
+    parts: tuple[Outcome, ...] = ()
 
 
 class Group(NamedTuple):
@@ -277,10 +289,10 @@ class Steps(ABC):
         """A batch in, a loss out. All randomness comes from the generator; NotFinite if the model gives no number."""
 
     def before(self, step: int, generator: torch.Generator) -> None:  # noqa: B027
-        """Called before each step, the first is 0."""
+        """Called before each step, the first is 0; of steps that are taken together, before the first."""
 
     def after(self, step: int, generator: torch.Generator, adam: Adam) -> None:  # noqa: B027
-        """Called after all parameters have moved; gradients are still there.
+        """Called after all parameters have moved, with the same `step`; gradients are still there.
 
         A model may grow here: whoever replaces a parameter also replaces it in its group of `adam`, and its moments in
         `adam.state`.

@@ -1,9 +1,9 @@
 """Several processes that train one run together, as `torchrun` starts them.
 
-Every process draws the whole batch from a generator with the same seed and takes its own rows, so all parts together
-are the batch of a single process. Each computes shares: losses, errors and gradients of all processes *add up* to those
-of the batch, also where the parts differ in size. All then move the same parameters by the same gradients. Only the
-first process writes; all decide together whether to stop, to write a checkpoint or to recover.
+Every process draws the whole batch from a generator with the same seed and takes its own rows or photos, so all parts
+together are the batch of a single process. Each computes shares: losses, errors and gradients of all processes *add up*
+to those of the batch, also where the parts differ in size. All then move the same parameters by the same gradients.
+Only the first process writes; all decide together whether to stop, to write a checkpoint or to recover.
 """
 
 from __future__ import annotations
@@ -84,18 +84,19 @@ class Workers:
         )
         return self.same(told).numpy().tobytes()
 
-    def add_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """The sum of all processes' gradients, for all; one that nobody has stays None."""
+    def add_gradients(self, parameters: Iterable[nn.Parameter], others: Tensor) -> Tensor:
+        """The sum of all processes' gradients, for all; one that nobody has stays None. Returns the sum of all `others`
+        (N,), which go along: many messages take longer than one."""
         if self.count == 1:
-            return
+            return others
         learning = [value for value in parameters if value.requires_grad]
         parts = [torch.zeros_like(value) if value.grad is None else value.grad for value in learning]
-        there = torch.tensor([float(value.grad is not None) for value in learning], device=parts[0].device)
-        whole = self.add(torch.cat([there, *(part.reshape(-1) for part in parts)]))
-        sizes = [len(learning), *(part.numel() for part in parts)]
-        known, *sums = whole.split(sizes)
+        there = others.new_tensor([value.grad is not None for value in learning])
+        whole = self.add(torch.cat([others, there, *(part.reshape(-1) for part in parts)]))
+        added, known, *sums = whole.split([len(others), len(there), *(part.numel() for part in parts)])
         for value, found, total in zip(learning, known.tolist(), sums, strict=True):
             value.grad = total.view_as(value) if found else None
+        return added
 
 
 ALONE = Workers()

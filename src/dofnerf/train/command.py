@@ -41,7 +41,7 @@ class TrainCommand:
       dofnerf train fern --downscale 8 --out fern-run --resume
       dofnerf train capture --preset best --share-aperture all --out capture-run
       dofnerf train fern --preset paper --field nerf --out fern-paper
-      torchrun --nproc-per-node 2 -m dofnerf train fern --field hash --out fern-run    (one run by two processes)
+      torchrun --nproc-per-node 2 -m dofnerf train fern --photos-per-step 2    (one run by two processes)
     """
 
     EVERYDAY: ClassVar[tuple[str, ...]] = (

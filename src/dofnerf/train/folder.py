@@ -128,7 +128,7 @@ class Recorder(NullRecorder):
         speed = self._rays / max(now - self._since, 1e-6)
         psnr = -10 * math.log10(max(self._error, 1e-12))
         learned = [one for one in learner.quantities.by_name.values() if stage != "pinhole" or not one.uses_lens]
-        if step % _EVERY == 0 or step == own.total:
+        if step % _EVERY < own.at_once or step == own.total:
             words = [f"PSNR {psnr:.2f}", f"{speed:,.0f} rays/s", *(one.summary() for one in learned)]
             self.bar.update(step, "  ".join(words), label=stage)
             if self._curves is not None:
@@ -138,7 +138,7 @@ class Recorder(NullRecorder):
                         ends = {"least": float(value.detach().min()), "most": float(value.detach().max())}
                         self._draw(step, {f"{one.name}/{name}, {end}": at for end, at in ends.items()})
                 self._curves.flush()
-        if step % self.config.log_steps == 0 or step == own.total:
+        if step % self.config.log_steps < own.at_once or step == own.total:
             low, high = (float(end) for end in learner.lens.aperture.detach().aminmax())
             self._log(
                 f"step {step}  {stage}  {learner.progress.seconds:.1f} s  PSNR {psnr:.2f}  {speed:.0f} rays/s"

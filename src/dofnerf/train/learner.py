@@ -92,25 +92,19 @@ class Learner:
 
     def update(self, outcome: Outcome, workers: Workers = ALONE) -> Outcome:
         """One step of all optimisers; returns the outcome of the whole batch."""
-        whole = _whole(outcome, workers)
+        own, progress = self.config.method, self.progress
+        self.adam.zero_grad()
+        if bool(torch.isfinite(outcome.loss.detach())):
+            self._with_losses(outcome, workers).backward()
+        whole = self._added(outcome, workers)
         if not bool(torch.isfinite(whole.loss)):
             raise NotFinite("the loss is not a number")
-        own, progress = self.config.method, self.progress
-        loss = outcome.loss
-        for one in self.losses:
-            term = one(outcome, self)
-            if term is not None:
-                loss = loss + (workers.learned_once(term) if one.of_parameters else outcome.share * term)
-        self.adam.zero_grad()
-        loss.backward()
-        workers.add_gradients(value for group in self.adam.param_groups for value in group["params"])
         for group, rate in zip(self.adam.param_groups, self.rates, strict=True):
             group["lr"] = rate(progress.step) * progress.rate_scale
         self.adam.step()
         for name, quantity in self.quantities.by_name.items():
             photos = outcome.through_lens if quantity.uses_lens else outcome.photos
             if photos is not None and self.row_adams[name].state:
-                workers.add_gradients(quantity.parameters())
                 before = own.pinhole_steps if quantity.uses_lens else 0
                 share = (progress.step - before) / (own.total - before)
                 if name not in self.settled and share >= TRIAL:
@@ -118,8 +112,28 @@ class Learner:
                 rows = photos if quantity.only_sampled else None
                 if bool(self.settled.get(name, True)):
                     self.row_adams[name].step(rows, quantity.rate(share) * progress.rate_scale)
-        progress.step += 1
+        progress.step = own.together(progress.step).stop
         return whole
+
+    def _with_losses(self, outcome: Outcome, workers: Workers) -> Tensor:
+        """This process's share of the loss with all that is added to it."""
+        loss = outcome.loss
+        for one in self.losses:
+            for part in (outcome,) if one.of_parameters else outcome.parts or (outcome,):
+                term = one(part, self)
+                if term is not None:
+                    loss = loss + (workers.learned_once(term) if one.of_parameters else part.share * term)
+        return loss
+
+    def _added(self, outcome: Outcome, workers: Workers) -> Outcome:
+        """The outcomes and gradients of all processes together, in one message."""
+        if workers.count == 1:
+            return outcome._replace(loss=outcome.loss.detach())
+        learning = [value for group in self.adam.param_groups for value in group["params"]]
+        learning += [value for one in self.quantities.by_name.values() for value in one.parameters()]
+        own = torch.stack([outcome.loss.detach(), outcome.error, torch.full_like(outcome.error, outcome.rays)])
+        loss, error, rays = workers.add_gradients(learning, own)
+        return outcome._replace(loss=loss, error=error, rays=int(rays))
 
     def _settle(self, name: str, quantity: PhotoQuantity, keep: bool) -> None:
         """Learn a quantity on, or undo one of which no photo has any to speak of: it would only add noise."""
@@ -179,19 +193,6 @@ class Learner:
         """No parameter is NaN or infinite: only such a state is worth keeping."""
         values = [*self.model.parameters(), *(p for one in self.quantities.by_name.values() for p in one.parameters())]
         return all(bool(torch.isfinite(value.detach()).all()) for value in values)
-
-
-def _whole(outcome: Outcome, workers: Workers) -> Outcome:
-    """The outcomes of all processes together."""
-    if workers.count == 1:
-        return outcome._replace(loss=outcome.loss.detach())
-    parts = (
-        outcome.loss.detach().double(),
-        outcome.error.double(),
-        torch.full_like(outcome.error, outcome.rays).double(),
-    )
-    loss, error, rays = workers.add(torch.stack(parts))
-    return outcome._replace(loss=loss, error=error, rays=int(rays))
 
 
 @contextmanager

@@ -86,12 +86,12 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
     small = math.prod(data.size) < _SMALL
     with single_threaded_torch(small), _interruptible(at_once=workers.count == 1) as interrupted:
         while learner.progress.step < total:
-            long = learner.progress.step in searches(learner) | registrations(learner) | character_steps(learner)
+            long = _is_next(learner, searches(learner) | registrations(learner) | character_steps(learner))
             if long and recorder.is_worth_keeping():
                 recorder.keep(learner)
             interrupted.raises = long and workers.count == 1  # nothing is lost, so no signal waits for the end of it
             try:
-                if learner.progress.step in character_steps(learner):
+                if _is_next(learner, character_steps(learner)):
                     find_character(learner, data, recorder, workers)
                 outcome = one_step(learner, steps)
                 interrupted.raises = False
@@ -102,7 +102,7 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
                     if learner.lens.shape is not None:
                         find_character(learner, data, recorder, workers, blades=True)
                     if total > learner.config.method.pinhole_steps:
-                        learner.precision = measure(learner, data)
+                        learner.precision = measure(learner, data, workers)
                 recorder.watch(learner, outcome)
                 stop, due = workers.agree(interrupted.is_set(), recorder.is_due())
                 if (stop or due) and not finished:
@@ -126,12 +126,12 @@ def steps_of(learner: Learner, data: TrainingData, workers: Workers = ALONE) -> 
 
 
 def one_step(learner: Learner, steps: Steps) -> Outcome:
-    """The next step of a run."""
+    """The next step of a run, or those that are taken together."""
     step, own = learner.progress.step, learner.config.method
     steps.before(step, learner.generator)
-    if step in searches(learner):
+    if _is_next(learner, searches(learner)):
         find_lens(learner, steps, step == own.pinhole_steps)
-    if step in registrations(learner):
+    if _is_next(learner, registrations(learner)):
         register_photos(learner, steps)
     steps.in_focus = learner.in_focus
     try:
@@ -144,6 +144,11 @@ def one_step(learner: Learner, steps: Steps) -> Outcome:
     whole = learner.update(outcome, steps.workers)
     steps.after(step, learner.generator, learner.adam)
     return whole
+
+
+def _is_next(learner: Learner, steps: set[int]) -> bool:
+    """Whether one of `steps` is to be taken now."""
+    return not steps.isdisjoint(learner.config.method.together(learner.progress.step))
 
 
 def searches(learner: Learner) -> set[int]:

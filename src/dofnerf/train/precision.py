@@ -28,6 +28,7 @@ from torch import Tensor
 from dofnerf.models.base import BLURS
 from dofnerf.models.data import TrainingData, shrunk_mask
 from dofnerf.models.losses import residual
+from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import scatter_layers
 from dofnerf.train.learner import Learner
 from dofnerf.train.registration import gain_slopes, motion_slopes, robust_weights
@@ -55,9 +56,12 @@ class Slopes(NamedTuple):
 
 
 @torch.no_grad()
-def measure(learner: Learner, data: TrainingData) -> Tensor:
-    """(M, 5): the standard errors of each photo's `NAMES`, before what is common to all."""
-    return torch.stack([_errors(slopes_of(learner, data, i)) for i in range(len(data.cameras))])
+def measure(learner: Learner, data: TrainingData, workers: Workers = ALONE) -> Tensor:
+    """(M, 5): the standard errors of each photo's `NAMES`, before what is common to all. Each of several processes
+    looks at some of the photos."""
+    count = len(data.cameras)
+    own = [_errors(slopes_of(learner, data, i)) for i in range(count)[workers.part(count)]]
+    return workers.join(torch.stack(own) if own else torch.zeros(0, len(NAMES)), count)
 
 
 @torch.no_grad()

@@ -11,8 +11,10 @@ from dofnerf.models.splat.config import SplatConfig
 from dofnerf.models.splat.growth import Growth
 from dofnerf.models.splat.model import begin_splats
 from dofnerf.models.splat.training import SplatMethod, SplatSteps
-from dofnerf.train import Run, preset, train
+from dofnerf.models.workers import ALONE
+from dofnerf.train import Run, loop, preset, train
 from dofnerf.train.folder import Recorder
+from dofnerf.train.losses import Loss
 
 
 def small(steps=(30, 50, 0), **own):
@@ -90,6 +92,7 @@ def test_a_photo_that_may_be_cut_off_says_only_this_bright_or_brighter():
         ({"flatness": -1.0}, "--flatness must be 0 or more"),
         ({"degree": 3}, "--degree must be 0, 1 or 2"),
         ({"splats": -1}, "--splats must be 0 to"),
+        ({"photos_per_step": 0}, "--photos-per-step must be 1 or more"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(wrong, reason):
@@ -113,6 +116,76 @@ def losses_of(stage, **own):
     return *found, 2 * 0.5 * float(
         sparse_gradient_prior(run.model.picture(data.cameras[photo], degree=0).image.detach())
     )
+
+
+def gradients(loss, learner):
+    """Of all that learns, by name."""
+    values = dict(learner.model.named_parameters())
+    for kind, one in learner.quantities.by_name.items():
+        values |= {f"{kind}.{name}": value for name, value in one.named_parameters()}
+    found = torch.autograd.grad(loss, list(values.values()), allow_unused=True, materialize_grads=True)
+    return dict(zip(values, found, strict=True))
+
+
+@pytest.mark.parametrize("stage", ["pinhole", "lens", "sub-apertures"])
+def test_photos_of_a_step_have_the_mean_of_their_gradients(stage):
+    world, config = scene(), small((2, 2, 4), flatness=0.1, early_sub_apertures=3).changed({"lens": {"search": False}})
+    learner = train(world, config).learner
+    data, wanted, losses = training_data(world, "given", torch.device("cpu")), [], []
+    chance = torch.Generator().manual_seed(5)
+    for step in (2, 3):  # the second and third photo of a round
+        one = SplatSteps(data, learner.model, learner.quantities, config, learner.memory)
+        one.before(step, chance)
+        losses.append(one(stage, chance))
+        wanted.append(gradients(losses[-1].loss, learner))
+    both = SplatSteps(
+        data, learner.model, learner.quantities, config.changed({"method": {"photos_per_step": 2}}), learner.memory
+    )
+    both.before(2, chance)
+    outcome = both(stage, torch.Generator().manual_seed(5))
+    for name, value in gradients(outcome.loss, learner).items():
+        torch.testing.assert_close(value, (wanted[0][name] + wanted[1][name]) / 2, rtol=1e-4, atol=1e-8)
+    assert float(outcome.error) == pytest.approx(sum(float(one.error) for one in losses) / 2)
+    assert outcome.rays == sum(one.rays for one in losses)
+    assert outcome.photos.tolist() == [int(one.photos) for one in losses] == learner.memory["order"][2:4].tolist()
+    assert (outcome.through_lens is None) == (stage == "pinhole")
+    learner.losses = [Brightness(None)]
+    whole = learner._with_losses(outcome, ALONE) - outcome.loss
+    assert float(whole.detach()) == pytest.approx(sum(float(one.shown.detach().mean()) for one in losses) / 2, rel=1e-5)
+
+
+class Brightness(Loss):
+    """An added loss, which asks for single pictures."""
+
+    is_on = True
+
+    def __call__(self, outcome, learner):
+        assert outcome.shown.shape == outcome.target.shape == (20, 24, 3)
+        return outcome.shown.mean()
+
+
+@pytest.mark.parametrize("photos", [1, 2, 3, 7, 50])
+def test_a_stage_has_as_many_photos_however_many_a_step_takes(photos):
+    own, taken, step = SplatConfig(5, 7, 4, photos_per_step=photos), [], 0
+    while step < own.total:
+        batch = own.together(step)
+        assert len({own.stage_of(one) for one in batch}) == 1 and len(batch) <= photos
+        taken += batch
+        step = batch.stop
+    assert taken == list(range(16))
+    growth = Growth(1240, at_once=photos)
+    due = [sum(map(growth.is_due, range(first, first + 100))) for first in range(200, 900, 100)]
+    assert sum(due) == pytest.approx(7 * 25, rel=0.1 if photos < 20 else 0.5)
+
+
+def test_searches_are_made_once_though_their_steps_are_taken_with_others(monkeypatch):
+    searched, find = [], loop.find_lens
+    monkeypatch.setattr(loop, "find_lens", lambda *given: (searched.append(given[0].progress.step), find(*given)))
+    made = small((4, 9, 6), photos_per_step=4).changed({"lens": {"refits": (0.5,)}})
+    assert loop.searches(train(scene(), made).learner) == {4, 12} and searched == [4, 12]
+    searched.clear()
+    made = small((4, 9, 6), photos_per_step=3).changed({"lens": {"refits": (0.5,)}})
+    assert train(scene(), made).learner.progress.step == 19 and searched == [4, 10]
 
 
 def test_edges_cost_while_the_lens_is_seen_in_parts_and_only_then():

@@ -55,6 +55,9 @@ class SplatConfig(MethodConfig):
     """Degree of the spherical harmonics by which colour depends on direction: 0, 1 or 2; raised while training."""
     blur: BlurName = "gaussian"
     """gaussian: each Gaussian is blurred by its own depth; scatter: the picture is, by its depth, as in the paper."""
+    photos_per_step: int = 1
+    """Photos that move the scene together. They count as so many steps, so that a run sees as many photos as with 1;
+    rates rise by the root, and Adam forgets as soon. Several processes take whole photos if there is one for each."""
     gradient_loss: Annotated[float, tyro.conf.arg(aliases=("--detail",))] = 1.0
     """Weight of the squared differences between neighbouring pixels' residuals, in photos through a lens: what blur
     hides learns slowest."""
@@ -101,16 +104,22 @@ class SplatConfig(MethodConfig):
         if min(self.sub_apertures, self.early_sub_apertures) < 1:
             found = f"{self.sub_apertures} and {self.early_sub_apertures}"
             raise ValueError(f"sub_apertures and early_sub_apertures must be 1 or more, found {found}")
+        if self.photos_per_step < 1:
+            raise ValueError(f"--photos-per-step must be 1 or more, found {self.photos_per_step}")
         rates = [getattr(self, f"{name}_rate") for name in ("place", "size", "turn", "opacity", "colour", "direction")]
         if self.fall not in ("linear", "exponential"):
             raise ValueError(f"--fall must be linear or exponential, found {self.fall!r}")
         if min(rates) < 0 or not 0 < self.decay <= 1:
             raise ValueError(f"rates must be 0 or more and decay in 0 … 1, found {rates} and {self.decay}")
 
+    @property
+    def at_once(self) -> int:
+        return self.photos_per_step
+
     def rate_at(self, step: int) -> float:
-        """All rates at a step, as a share of what they are at the start."""
-        done = step / self.total
-        return 1 - (1 - self.decay) * done if self.fall == "linear" else self.decay**done
+        """All rates at a step, as a multiple of what they are set to."""
+        done, more = step / self.total, math.sqrt(self.photos_per_step)
+        return more * (1 - (1 - self.decay) * done if self.fall == "linear" else self.decay**done)
 
     def sub_apertures_at(self, step: int) -> int:
         """Sub-apertures in this step, if it has any."""

@@ -31,16 +31,18 @@ _SMALLER = 0.8  # of the sizes of those that split
 
 @dataclass(frozen=True)
 class Growth:
-    """When to attribute errors and when to move, in a run of `total` steps. `memory` has the `error` (N,) attributed to
-    each Gaussian and its `coverage` (N,) in pixels, since the last move."""
+    """When to attribute errors and when to move, in a run of `total` steps, of which `at_once` are taken together.
+    `memory` has the `error` (N,) attributed to each Gaussian and its `coverage` (N,) in pixels, since the last move."""
 
     total: int
     every: int = 100
     sample: int = 4
+    at_once: int = 1
 
     def is_due(self, step: int) -> bool:
-        """Whether to attribute this step's error: every few steps between moves, and as long before the first."""
-        return step % self.sample == 0 and self.moves_after(step - step % self.every + self.every - 1)
+        """Whether to attribute this step's error: every few steps between moves, and as long before the first. Steps
+        that are taken together are due together, so that none of several processes has more to do."""
+        return step // self.at_once % self.sample == 0 and self.moves_after(step - step % self.every + self.every - 1)
 
     def moves_after(self, step: int) -> bool:
         """Whether to move after this step: not at the start, and not when too little time is left to settle."""

@@ -33,7 +33,8 @@ class Loss(ABC):
     @abstractmethod
     def __call__(self, outcome: Outcome, learner: Learner) -> Tensor | None:
         """The weighted term for a step, a scalar; None if the step has nothing for it. `outcome.shown` is what was
-        rendered: a picture (H, W, 3), single pixels (N, 3), or None."""
+        rendered: a picture (H, W, 3), single pixels (N, 3), or None. Where a step has several pictures, it is asked for
+        each, unless it is `of_parameters`, and the mean counts."""
 
 
 _registry = Registry("dofnerf.train.losses", "LOSS", "loss")
