@@ -19,7 +19,7 @@ from dofnerf.camera import Camera
 from dofnerf.models.adam import Adam
 from dofnerf.models.base import BLURS, Group, Method, Model, NotFinite, Outcome, Preset, RunConfig, Steps
 from dofnerf.models.data import Setting, TrainingData, shrunk_mask
-from dofnerf.models.losses import gradient_loss, residual, sparse_gradient_prior
+from dofnerf.models.losses import photo_loss, residual, sparse_gradient_prior
 from dofnerf.models.splat.blurs import blur_model
 from dofnerf.models.splat.config import SplatConfig
 from dofnerf.models.splat.growth import Growth
@@ -80,17 +80,15 @@ class SplatSteps(Steps):
         turn = float(torch.rand((), generator=generator, device=generator.device)) if parts > 1 else 0.0
         image = self._drawn(camera, lens, self.config.blur, degree, parts, turn, self.light)
         image = self._own(self.quantities.develop(image, photo, seen.pixels))
-        off = residual(image, target, mask=mask)
-        error = off.square().mean()
-        if not bool(torch.isfinite(error.detach())):
+        loss, error, off = photo_loss(image, target, self.config.gradient_loss if blurs else 0.0, mask)
+        if not bool(torch.isfinite(error)):
             raise NotFinite("the splats gave a colour that is not a number")
-        loss = error
         if blurs:
-            loss = error + self.config.gradient_loss * gradient_loss(off, mask)
             if self.config.gradient_prior and parts > 1 and self.step % _PRIOR_STEPS == 0:
                 sharp = self._drawn(camera, degree=degree)
                 loss = loss + _PRIOR_STEPS * self.config.gradient_prior * sparse_gradient_prior(sharp)
         elif lens is None and self.sharpness is not None:
+            off = residual(image, target, mask=mask)
             loss = (off.square() * self.sharpness.at(photo, (camera.height, camera.width))[..., None]).mean()
         if lens is not None and self.config.flatness:
             thickness = self.workers.learned_once(self.model.thickness_loss(camera))
@@ -102,7 +100,7 @@ class SplatSteps(Steps):
             error = error / mask.mean().clamp(min=1e-6)
         number = self.data.numbers[photo][None]
         rays = target.shape[0] * (mine.stop - mine.start)
-        loss, error = self.workers.counted_once(loss), self.workers.counted_once(error.detach())
+        loss, error = self.workers.counted_once(loss), self.workers.counted_once(error)
         return Outcome(loss, error, rays, number, None if lens is None else number, image, target)
 
     def after(self, step: int, generator: torch.Generator, adam: Adam) -> None:
