@@ -7,8 +7,13 @@ settings.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Literal
+
 import torch
 from torch import Tensor
+
+Backend = Literal["auto", "reference"]
 
 _WHITE = 0.95  # of a photo: from there on it may have been clipped at 1, and compressed since
 _THIN = 0.3  # pixels: standard deviation of a Gaussian's thinnest axis below which it counts as a surface
@@ -29,6 +34,20 @@ def gradient_loss(residual: Tensor, mask: Tensor | None = None) -> Tensor:
     if mask is not None:
         down, across = down * (mask[1:] * mask[:-1])[..., None], across * (mask[:, 1:] * mask[:, :-1])[..., None]
     return down.square().mean() + across.square().mean()
+
+
+def photo_loss(
+    shown: Tensor, photo: Tensor, weight: float, mask: Tensor | None = None, backend: Backend = "auto"
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of a picture and its photo (H, W, 3): mean squared residual + weight · `gradient_loss`, which gradients reach;
+    the mean square alone; and the residuals, both without gradients."""
+    plain = mask is None and all(one.dtype == torch.float32 and one.device.type == "cpu" for one in (shown, photo))
+    if backend == "auto" and plain:
+        return import_module("dofnerf.models.losses_cpu").photo_loss(shown, photo, weight, _WHITE)
+    off = residual(shown, photo, mask=mask)
+    error = off.square().mean()
+    loss = error + weight * gradient_loss(off, mask) if weight else error
+    return loss, error.detach(), off.detach()
 
 
 def sparse_gradient_prior(image: Tensor) -> Tensor:

@@ -59,10 +59,17 @@ def scatter_layers(
         return scatter(colour[0], coc_radius[0], shape, light, norm, backend)
     cover = alpha[..., None]
     values = torch.cat([to_linear(colour, light) * cover, cover, torch.ones_like(cover)], -1)
-    sums = accumulate(values, coc_radius, shape, norm, backend)
-    spread = sums[..., :-1] / sums[..., -1:]
-    lit = torch.zeros_like(spread[0])
-    for layer in spread:
+    # Where a layer is full, as the farthest often is, its coverage is its Σw: a channel less.
+    first = int(not alpha.requires_grad and bool((alpha[0] == 1).all()))
+    spread = []
+    if first:
+        sums = accumulate(values[:1, ..., :-1], coc_radius[:1], shape, norm, backend)
+        spread += [sums / sums[..., -1:]]
+    if len(values) > first:
+        sums = accumulate(values[first:], coc_radius[first:], shape, norm, backend)
+        spread += [sums[..., :-1] / sums[..., -1:]]
+    lit = torch.zeros_like(values[0, ..., :-1])
+    for layer in torch.cat(spread):
         lit = layer + (1 - layer[..., -1:].clamp(max=1)) * lit
     return to_display(lit[..., :-1] / lit[..., -1:].clamp(min=_NOTHING), light)
 

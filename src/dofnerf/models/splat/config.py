@@ -55,14 +55,18 @@ class SplatConfig(MethodConfig):
     """Degree of the spherical harmonics by which colour depends on direction: 0, 1 or 2; raised while training."""
     blur: BlurName = "gaussian"
     """gaussian: each Gaussian is blurred by its own depth; scatter: the picture is, by its depth, as in the paper."""
+    blur_width: float = 1.2
+    """Gaussians that are blurred without sub-apertures are so by a lens so many times as wide: with a disc's variance a
+    Gaussian is more pointed than the disc, and apertures would grow to make up for it. 1 in `best`."""
     photos_per_step: int = 1
     """Photos that move the scene together. They count as so many steps, so that a run sees as many photos as with 1;
     rates rise by the root, and Adam forgets as soon. Several processes take whole photos if there is one for each."""
     gradient_loss: Annotated[float, tyro.conf.arg(aliases=("--detail",))] = 1.0
     """Weight of the squared differences between neighbouring pixels' residuals, in photos through a lens: what blur
     hides learns slowest."""
-    gradient_prior: Annotated[float, tyro.conf.arg(aliases=("--edges",))] = 0.001
-    """Weight of the sparse-gradient prior on the sharp picture, in steps with sub-apertures."""
+    gradient_prior: Annotated[float, tyro.conf.arg(aliases=("--edges",))] = 0.0
+    """Weight of the sparse-gradient prior on the sharp picture, in steps with sub-apertures; 0.001 in `best`. It takes
+    a view of its own in every second step."""
     flatness: float = 0.003
     """Weight of the loss that flattens Gaussians which are thicker than 0.3 pixels, once there is a lens; 0 in `best`:
     things have surfaces, and photos out of focus cannot tell a surface from a blob."""
@@ -104,6 +108,8 @@ class SplatConfig(MethodConfig):
         if min(self.sub_apertures, self.early_sub_apertures) < 1:
             found = f"{self.sub_apertures} and {self.early_sub_apertures}"
             raise ValueError(f"sub_apertures and early_sub_apertures must be 1 or more, found {found}")
+        if not 1 <= self.blur_width <= 2:
+            raise ValueError(f"--blur-width must be 1 to 2, found {self.blur_width:g}")
         if self.photos_per_step < 1:
             raise ValueError(f"--photos-per-step must be 1 or more, found {self.photos_per_step}")
         rates = [getattr(self, f"{name}_rate") for name in ("place", "size", "turn", "opacity", "colour", "direction")]
@@ -142,7 +148,7 @@ class SplatConfig(MethodConfig):
         found, count = 0.0, self.count((1, round(pixels)))
         for step in range(self.total):  # of each, about 0.8 of a view goes into losses, projection and Adam
             early = step < self.pinhole_steps + self.lens_steps
-            views = 1.8 if early else self.sub_apertures_at(step) + 1.8
+            views = 1.8 if early else self.sub_apertures_at(step) + (1.8 if self.gradient_prior else 1.3)
             shrunk = self.shrunk_to(step)
             drawn = min(pixels, shrunk or self.step_pixels)
             seen = count if shrunk else count * drawn / pixels

@@ -147,12 +147,8 @@ def _adjust(given: list[Camera], tracks: Tracks, enlarged: float, free: Free) ->
     hold = 1 / (loose * may**2)
     for _ in range(_ROUNDS):
         (off, by_camera, by_point), weight = _weighed(cameras, tracks, enlarged)
-        of_cameras, of_points = np.zeros((n, 7, 7)), np.zeros((m, 3, 3))
-        right_cameras, right_points = np.zeros((n, 7)), np.zeros((m, 3))
-        np.add.at(of_cameras, photo, np.einsum("n,nia,nib->nab", weight, by_camera, by_camera))
-        np.add.at(of_points, point, np.einsum("n,nia,nib->nab", weight, by_point, by_point))
-        np.add.at(right_cameras, photo, np.einsum("n,nia,ni->na", weight, by_camera, off))
-        np.add.at(right_points, point, np.einsum("n,nia,ni->na", weight, by_point, off))
+        of_cameras, right_cameras = _normal(weight, by_camera, off, photo, n)
+        of_points, right_points = _normal(weight, by_point, off, point, m)
         axes = [camera.camera_to_world[:, :3] * [1, -1, -1] for camera in cameras]
         for k, camera in enumerate(cameras):
             turn, shift = motion(given[k], camera)
@@ -160,10 +156,14 @@ def _adjust(given: list[Camera], tracks: Tracks, enlarged: float, free: Free) ->
             right_cameras[k] -= hold * np.concatenate([axes[k].T @ turn, axes[k].T @ shift, [zoom]])
             of_cameras[k] += np.diag(hold)
         inverse = np.linalg.inv(_damped(of_points))
-        both = _blocks(np.einsum("n,nia,nib->nab", weight, by_camera, by_point), photo, point, (n, m))
-        halfway = both @ _blocks(inverse, np.arange(m), np.arange(m), (m, m))
-        whole = _blocks(of_cameras, np.arange(n), np.arange(n), (n, n)) - halfway @ both.T
-        steps = np.linalg.solve(whole.toarray(), right_cameras.ravel() - halfway @ right_points.ravel()).reshape(n, 7)
+        shared = (weight[:, None, None] * by_camera).transpose(0, 2, 1) @ by_point
+        both, halfway = (_blocks(one, photo, point, (n, m)) for one in (shared, shared @ inverse[point]))
+        if 2 * both.nnz > both.shape[0] * both.shape[1]:  # most photos see most points
+            both, halfway = both.toarray(), halfway.toarray()
+        reduced = halfway @ both.T
+        whole = _blocks(of_cameras, np.arange(n), np.arange(n), (n, n)).toarray()
+        whole -= reduced if isinstance(reduced, np.ndarray) else reduced.toarray()
+        steps = np.linalg.solve(whole, right_cameras.ravel() - halfway @ right_points.ravel()).reshape(n, 7)
         steps[:, 6] -= steps[:, 6].mean()
         left = right_points - (both.T @ steps.ravel()).reshape(m, 3)
         tracks = tracks._replace(points=tracks.points + np.einsum("mab,mb->ma", inverse, left))
@@ -189,12 +189,22 @@ def _held_back_errors(cameras: list[Camera], tracks: Tracks, enlarged: float) ->
     """The errors of features (N,), in units of one that counts half, after their points were triangulated anew."""
     for _ in range(_TRIANGULATION):
         (off, _, by_point), weight = _weighed(cameras, tracks, enlarged)
-        normal, right = np.zeros((len(tracks.points), 3, 3)), np.zeros((len(tracks.points), 3))
-        np.add.at(normal, tracks.point, np.einsum("n,nia,nib->nab", weight, by_point, by_point))
-        np.add.at(right, tracks.point, np.einsum("n,nia,ni->na", weight, by_point, off))
+        normal, right = _normal(weight, by_point, off, tracks.point, len(tracks.points))
         steps = np.einsum("mab,mb->ma", np.linalg.inv(_damped(normal)), right)
         tracks = tracks._replace(points=tracks.points + steps)
     return np.linalg.norm(_weighed(cameras, tracks, enlarged)[0].off, axis=1)
+
+
+def _normal(
+    weight: np.ndarray, slopes: np.ndarray, off: np.ndarray, which: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Normal matrices (count, a, a) and right sides (count, a) of least squares: N features with `slopes` (N, 2, a)
+    and `off` (N, 2), each of the unknowns `which` (N,)."""
+    weighed = (weight[:, None, None] * slopes).transpose(0, 2, 1)
+    found = weighed @ np.concatenate([slopes, off[:, :, None]], axis=2)
+    belongs = sparse.csr_matrix((np.ones(len(which)), which, np.arange(len(which) + 1)), shape=(len(which), count))
+    sums = (belongs.T @ found.reshape(len(which), -1)).reshape(count, *found.shape[1:])  # np.add.at is far slower
+    return sums[:, :, :-1], sums[:, :, -1]
 
 
 def _depths(cameras: Sequence[Camera], tracks: Tracks) -> np.ndarray:

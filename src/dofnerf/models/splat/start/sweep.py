@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dofnerf.models.splat.raster.lanes import COUNT, load, store
 from dofnerf.models.splat.start.views import Views
 from dofnerf.optics.kernels import compiled, run_jobs
 from dofnerf.scenes.scene import Scene
@@ -86,10 +87,11 @@ def _match(v, pictures, neighbours, maps, planes, half, noise, costs):
     mean, variance = np.empty((height, width), np.float32), np.empty((height, width), np.float32)
     ring = np.empty((known, side, wide), np.float32)
     inside = np.empty((known, side, width), np.float32)
-    sums = np.empty((known, 3, wide), np.float32)
-    window = np.empty((3, width), np.float32)
+    sums = np.zeros((known, 3, wide + COUNT), np.float32)
+    window = np.empty((3, width + COUNT), np.float32)
     each = np.empty((known, width), np.float32)
     seen = np.empty(width, np.float32)
+    places, shares = np.empty(width, np.int32), np.empty((2, width), np.float32)
     _statistics(padded, half, noise, mean, variance)
     for d in range(planes.shape[1]):
         sums[:] = 0
@@ -101,7 +103,8 @@ def _match(v, pictures, neighbours, maps, planes, half, noise, costs):
                 if line > 0:
                     _add(sums[k], ring[k, slot], padded[leaves], np.float32(-1))
                 other = pictures[neighbours[v, k]]
-                _warp(other, maps[v, k], planes[v, d], enters, half, ring[k, slot], inside[k, slot])
+                _find(other.shape, maps[v, k], planes[v, d], enters, places, shares, inside[k, slot])
+                _warp(other, places, shares, half, ring[k, slot])
                 _add(sums[k], ring[k, slot], padded[enters], np.float32(1))
             if line < 0:
                 continue
@@ -145,14 +148,13 @@ def _add(sums, row, other, sign):
 
 @compiled
 def _window(sums, side, window):
-    """Column sums (3, W + side − 1) → sums over windows (3, W)."""
-    width = window.shape[1]
+    """Column sums (3, W + side − 1) → sums over windows (3, W); both have room for a vector more."""
     for c in range(3):
-        for x in range(width):
-            window[c, x] = sums[c, x]
-        for i in range(1, side):
-            for x in range(width):
-                window[c, x] += sums[c, x + i]
+        for x in range(0, window.shape[1] - COUNT + 1, COUNT):
+            one = load(sums[c], x)
+            for i in range(1, side):
+                one = one + load(sums[c], x + i)
+            store(window[c], x, one)
 
 
 @compiled
@@ -160,8 +162,8 @@ def _statistics(padded, half, noise, mean, variance):
     """Mean and variance of the reference photo in each window."""
     height, width = mean.shape
     side = 2 * half + 1
-    window = np.empty((3, width), np.float32)
-    sums = np.empty((3, width + 2 * half), np.float32)
+    window = np.empty((3, width + COUNT), np.float32)
+    sums = np.empty((3, width + 2 * half + COUNT), np.float32)
     share = np.float32(1.0 / (side * side))
     for y in range(height):
         sums[:] = 0
@@ -194,22 +196,24 @@ def _better_half(each, seen, out):
 
 
 @compiled
-def _warp(picture, to, disparity, y, half, moved, inside):
-    """`moved` (W + 2·half): the neighbour `picture` sampled where it sees row y of the plane, the ends replicated.
+def _find(size, to, disparity, y, places, shares, inside):
+    """Where a neighbour of this `size` sees row y of the plane: `places` (W,), the numbers of the upper left of four
+    pixels each, `shares` (2, W) of the right and of the lower ones.
 
-    `inside` (W,) is 1 where the neighbour sees it, else 0.
+    `inside` (W,) is 1 where the neighbour sees it, else 0. A loop of its own without reading the picture: so it is done
+    by vectors.
     """
-    height, width = picture.shape
+    height, width = size
     right, bottom = np.float32(width - 1), np.float32(height - 1)
     last_right, last_bottom = np.float32(width - 1.001), np.float32(height - 1.001)
     zero, one, mid, least = np.float32(0), np.float32(1), np.float32(0.5), np.float32(1e-6)
-    row = np.float32(y) + mid
+    row, wide = np.float32(y) + mid, np.int32(width)
     ax, ay, az = to[0, 0], to[1, 0], to[2, 0]
     bx = to[0, 1] * row + to[0, 2] + to[0, 3] * disparity + ax * mid
     by = to[1, 1] * row + to[1, 2] + to[1, 3] * disparity + ay * mid
     bz = to[2, 1] * row + to[2, 2] + to[2, 3] * disparity + az * mid
     for x in range(width):
-        column = np.float32(x)
+        column = np.float32(np.int32(x))
         depth = bz + az * column
         scale = one / max(depth, least)
         u = (bx + ax * column) * scale - mid
@@ -218,12 +222,22 @@ def _warp(picture, to, disparity, y, half, moved, inside):
         inside[x] = one if seen else zero
         u = min(max(u, zero), last_right)
         v = min(max(v, zero), last_bottom)
-        i, j = np.uintp(u), np.uintp(v)
-        fu, fv = u - np.float32(i), v - np.float32(j)
-        upper = picture[j, i] + fu * (picture[j, i + np.uintp(1)] - picture[j, i])
-        lower_row = j + np.uintp(1)
-        lower = picture[lower_row, i] + fu * (picture[lower_row, i + np.uintp(1)] - picture[lower_row, i])
-        moved[x + half] = upper + fv * (lower - upper)
+        i, j = np.int32(u), np.int32(v)
+        shares[0, x], shares[1, x] = u - np.float32(i), v - np.float32(j)
+        places[x] = j * wide + i
+
+
+@compiled
+def _warp(picture, places, shares, half, moved):
+    """`moved` (W + 2·half): the neighbour `picture` sampled at what `_find` found, the ends replicated."""
+    width = len(places)
+    flat = picture.reshape(-1)
+    for x in range(width):
+        i = np.uintp(np.uint32(places[x]))
+        j = i + np.uintp(width)
+        upper = flat[i] + shares[0, x] * (flat[i + np.uintp(1)] - flat[i])
+        lower = flat[j] + shares[0, x] * (flat[j + np.uintp(1)] - flat[j])
+        moved[x + half] = upper + shares[1, x] * (lower - upper)
     for x in range(half):
         moved[x] = moved[half]
         moved[width + half + x] = moved[width + half - 1]
