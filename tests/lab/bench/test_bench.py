@@ -208,7 +208,7 @@ def test_design_changes_one_thing_at_a_time_and_leaves_held_out_views_alone(room
     scene, whole = plan[0].scene.load(), scenes.load(room)
     assert set(scene.test) <= set(whole.train) and not set(scene.train) & (set(whole.test) | set(scene.test))
     lines = design.choices_of("splat", preset("fast", "splat").method)
-    assert len(lines) == 23 and lines[design.PRESET] == {}
+    assert len(lines) == 24 and lines[design.PRESET] == {}
 
 
 def test_several_seeds_and_fields_are_cells_of_their_own(room):

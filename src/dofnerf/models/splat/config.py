@@ -108,8 +108,8 @@ class SplatConfig(MethodConfig):
         if min(self.sub_apertures, self.early_sub_apertures) < 1:
             found = f"{self.sub_apertures} and {self.early_sub_apertures}"
             raise ValueError(f"sub_apertures and early_sub_apertures must be 1 or more, found {found}")
-        if not 1 <= self.blur_width <= 2:
-            raise ValueError(f"--blur-width must be 1 to 2, found {self.blur_width:g}")
+        if not 0 < self.blur_width <= 4:
+            raise ValueError(f"--blur-width must be above 0 and 4 at the most, found {self.blur_width:g}")
         if self.photos_per_step < 1:
             raise ValueError(f"--photos-per-step must be 1 or more, found {self.photos_per_step}")
         rates = [getattr(self, f"{name}_rate") for name in ("place", "size", "turn", "opacity", "colour", "direction")]
