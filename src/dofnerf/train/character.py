@@ -46,7 +46,8 @@ _PAYS = 0.02  # of the squared error of held-back pixels, which a character must
 _GREY = 1 / 255  # errors below a grey level are those of our own parts of the lens
 _BLADES_PAY = 0.005  # the same for blades, of what is left
 _STEPS = np.array([0.02, 0.1, 0.05, 0.05, 0.1, 0.1, 0.1, 0.05])  # finite differences of `Trial`'s numbers
-_LOW = np.array([-0.3, -20.0, -0.95, -0.6, -math.inf, 0.0, -2.0, -10.0])
+_LOW = np.array([-0.3, 0.0, -0.95, -0.6, -math.inf, 0.0, -2.0, -10.0])
+# A cat's eye below 0 is one above it, seen from the other rim: it has another pupil.
 _HIGH = np.array([0.3, 20.0, 0.95, 0.6, math.inf, 1.0, 2.0, 10.0])
 _ROUND, _ALL = (0, 1, 2, 3, 6, 7), tuple(range(8))  # the numbers that a lens without blades has, and all
 
