@@ -29,12 +29,15 @@ from dofnerf.optics.shapes import RealLens
 from dofnerf.scenes import Scene
 from dofnerf.train import KeepConfig, Run, preset, shortened, train
 
+# Focus brackets, as somebody brings who wants to measure a lens: some photo shows each place nearly sharp.
+BRACKETS = {"views": 9, "bracket": 3, "blur": 2.0, "size": (252, 168), "samples": 128, "sharp": False, "depth": False}
 SMALL = {"views": 20, "size": (189, 126), "samples": 80, "mixed": True, "sharp": False, "depth": False}
 HARD = {"cats_eye": 1.2, "profile": (0.5, 0.0), "blades": 6, "rotation": 20.0}
 SOFT = {"cats_eye": 0.9, "profile": (-0.4, 0.0), "blades": 7, "rotation": 10.0}
 SCENES = {
-    "garden41": LensSceneConfig("garden", seed=41, blur=2.5, **HARD, **SMALL),  # type: ignore[arg-type]
-    "tabletop42": LensSceneConfig("tabletop", seed=42, blur=2.2, **SOFT, **SMALL),  # type: ignore[arg-type]
+    "garden41": LensSceneConfig("garden", seed=41, **HARD, **BRACKETS),  # type: ignore[arg-type]
+    "tabletop42": LensSceneConfig("tabletop", seed=42, **SOFT, **BRACKETS),  # type: ignore[arg-type]
+    "mixed41": LensSceneConfig("garden", seed=41, blur=2.5, **HARD, **SMALL),  # type: ignore[arg-type]
     "package": None,
     "disc43": LensSceneConfig("garden", seed=43, blur=2.5, **SMALL),  # type: ignore[arg-type]
     "disc44": LensSceneConfig("tabletop", seed=44, blur=2.2, **SMALL),  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_world import QUIET, InMemory, scene
 
-from dofnerf.camera import Camera
+from dofnerf.camera import Camera, moved, zoomed
 from dofnerf.cli import main
 from dofnerf.files import read_image
 from dofnerf.models.data import Setting, training_data
@@ -76,6 +76,25 @@ def test_weights_of_parts_are_means_over_them():
     for row, column in ((0, 0), (HEIGHT - 1, WIDTH - 1)):
         alone = RealLens(cats_eye=1.0, profile=(0.3, 0.1)).weight(points, tangents[row, column]).mean(1)
         assert torch.allclose(found[:, row, column], alone, atol=1e-5)
+
+
+def test_a_pupil_is_a_camera_that_moved_along_its_axis():
+    """A cat's eye, from a camera at the diaphragm, and from one before it whose focal length keeps the focal plane in
+    place: a ray meets the two at places of the lens that differ by the distance times its slope."""
+    learner, data = world(None)
+    camera, radius, focus = data.cameras[0], 0.3, FAR
+    ahead = 0.5 * radius
+    other = zoomed(moved(camera, np.zeros(3), ahead * camera.forward), (focus - ahead) / focus)
+
+    def picture(camera, distance, pupil):
+        shape = RealLens(cats_eye=1.0, pupil=pupil)
+        lens = Lens(radius * camera.fx, focus_disparity=1 / distance, shape=shape)
+        with torch.no_grad():
+            return learner.model.picture(camera, lens, degree=0, parts=217).image
+
+    true = picture(camera, focus, 0.0)
+    off, without = ((picture(other, focus - ahead, p) - true)[8:-8, 8:-8].square().mean() for p in (0.5, 0.0))
+    assert off < 0.1 * without
 
 
 @pytest.mark.parametrize(

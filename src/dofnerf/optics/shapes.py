@@ -202,6 +202,10 @@ class RealLens(Shape):
 
         1 + a (2ρ² − 1) + b (6ρ⁴ − 6ρ² + 1)        a > 0: a hard rim, a < 0: a soft one
 
+    `pupil` is where on the optical axis the camera's centre lies, in lens radii before the diaphragm: the opening moves
+    along with the direction. Half of a cat's eye if cameras were solved for, since motion along the axis and a focal
+    length that changes with focus look the same as the middle of the opening moving; 0 if they are those of the lens.
+
     A photo stays as bright in its corners as it is in the middle: cameras correct that, and exposure is another matter.
     """
 
@@ -209,6 +213,7 @@ class RealLens(Shape):
     roundness: float = 0.0
     cats_eye: float = 0.0
     profile: tuple[float, float] = (0.0, 0.0)
+    pupil: float = 0.0
 
     name = "learned"
     is_flat = False
@@ -219,20 +224,22 @@ class RealLens(Shape):
             raise ValueError(f"blades must be 0 (a disc) or 3 and more, found {self.blades}")
         if not (0 <= self.roundness <= 1 and abs(self.cats_eye) < _MOST_CATS_EYE):
             raise ValueError(f"roundness must be 0 to 1 and cats_eye finite: {self.roundness}, {self.cats_eye}")
+        if not abs(self.pupil) < _MOST_CATS_EYE:
+            raise ValueError(f"pupil must be finite, found {self.pupil}")
         if not all(abs(one) <= 1 for one in self.profile):
             raise ValueError(f"profile must be two numbers from -1 to 1, found {self.profile}")
 
     def tensor(self) -> Tensor:
-        """(6,): as numbers, for a checkpoint."""
-        return torch.tensor([self.blades, self.roundness, self.cats_eye, *self.profile, self.rotation])
+        """(7,): as numbers, for a checkpoint."""
+        return torch.tensor([self.blades, self.roundness, self.cats_eye, *self.profile, self.rotation, self.pupil])
 
     @classmethod
     def of(cls, numbers: Tensor) -> RealLens:
         """The inverse of `tensor`; refuses what is none."""
-        if numbers.shape != (6,):
-            raise ValueError(f"a lens's character is 6 numbers, found {tuple(numbers.shape)}")
-        blades, roundness, cats_eye, a, b, rotation = numbers.tolist()
-        return cls(int(blades), roundness, cats_eye, (a, b), rotation=rotation)
+        if numbers.shape not in ((6,), (7,)):  # 6: of before there was a pupil
+            raise ValueError(f"a lens's character is 7 numbers, found {tuple(numbers.shape)}")
+        blades, roundness, cats_eye, a, b, rotation, *pupil = numbers.tolist()
+        return cls(int(blades), roundness, cats_eye, (a, b), *pupil, rotation=rotation)
 
     def reach(self, columns: Tensor, rows: Tensor) -> Tensor:
         if not self.blades:
@@ -241,6 +248,7 @@ class RealLens(Shape):
         return self.roundness + (1 - self.roundness) * straight
 
     def weight(self, points: Tensor, tangents: Tensor) -> Tensor:
+        points = points - self.pupil * tangents
         share = points.square().sum(-1).clamp(max=1)
         bright = 1 + self.profile[0] * (2 * share - 1) + self.profile[1] * (6 * share * share - 6 * share + 1)
         inside = torch.minimum(self._inside(points), 1 - (points + self.cats_eye * tangents).norm(dim=-1))

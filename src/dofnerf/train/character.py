@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dofnerf.camera import Camera
 from dofnerf.models.data import TrainingData, shrunk
 from dofnerf.models.losses import residual
 from dofnerf.optics import Lens, to_display, to_linear
@@ -29,34 +30,45 @@ _PARTS, _REACH = 217, 1.35  # sub-apertures, over so many times the learned radi
 _WIDEST, _PHOTOS = 256, 8  # pixels across and number of the photos compared, the most blurred
 _EVERY = 3  # pixels
 _SMOOTH = 1.0  # pixels: standard deviation of the Gaussian that both pictures are smoothed by, before they are compared
+_SHARP = 2.0  # pixels of blur radius in the photo that shows a place best, at which it counts 1 / e
+_LEAST = 0.05  # weight of pixels that are compared
 _CLEAR = 3.0  # pixels of blur radius, at which a pixel counts half
-_PRIOR = np.array([math.inf, math.inf, 0.5, 0.25, math.inf, math.inf, 0.5])  # standard deviations of the numbers
+_PRIOR = np.array(
+    [math.inf, math.inf, 0.5, 0.25, math.inf, math.inf, 0.5, math.inf]
+)  # standard deviations of the numbers
 _ALIKE = 100  # values whose errors are about the same
 _BLURRED = 2.0  # pixels of blur radius, with less of which a photo shows nothing of the lens's character
 _BLADES = (5, 6, 7, 8, 9)
-_REFINED = 2  # of these, the most promising
+_CLEARLY = 2.0  # standard errors by which the number of blades must explain held-back pixels better than all others
+_BLOCK = 16  # pixels: errors of these are independent
 _TURNS = 6  # rotations tried, evenly over those that differ
 _PAYS = 0.02  # of the squared error of held-back pixels, which a character must take away
 _GREY = 1 / 255  # errors below a grey level are those of our own parts of the lens
 _BLADES_PAY = 0.005  # the same for blades, of what is left
-_STEPS = np.array([0.02, 0.1, 0.05, 0.05, 0.1, 0.1, 0.1])  # finite differences of `Trial`'s numbers
-_LOW = np.array([-0.3, -20.0, -0.95, -0.6, -math.inf, 0.0, -2.0])
-_HIGH = np.array([0.3, 20.0, 0.95, 0.6, math.inf, 1.0, 2.0])
+_STEPS = np.array([0.02, 0.1, 0.05, 0.05, 0.1, 0.1, 0.1, 0.05])  # finite differences of `Trial`'s numbers
+_LOW = np.array([-0.3, 0.0, -0.95, -0.6, -math.inf, 0.0, -2.0, -10.0])
+# A cat's eye below 0 is one above it, seen from the other rim: it has another pupil.
+_HIGH = np.array([0.3, 20.0, 0.95, 0.6, math.inf, 1.0, 2.0, 10.0])
+_ROUND, _ALL = (0, 1, 2, 3, 6, 7), tuple(range(8))  # the numbers that a lens without blades has, and all
 
 
 class Seen(NamedTuple):
-    """Of a photo: its number; `views` (K, H, W, 3) through the parts, linear light, and `points` (K, M, 2) of these;
-    `curved`, the views' Laplacians; directions `tangents` (H, W, 2); the photo, `target` (H, W, 3), by how much each
-    pixel counts, `weight`, and what is `held` back (H, W).
+    """Of a photo: its number; the N `pixels` that are compared, by number in a picture of directions `tangents`
+    (H, W, 2); there, `views` (K, N, 3) through the parts, linear light, and `points` (K, M, 2) of these; `curved`, the
+    views' Laplacians; the photo, `target` (N, 3), and `places` (N, 2) in it, columns and rows; by how much each pixel
+    counts, `weight`, the `block` that it lies in, and what is `held` back (N,).
     """
 
     photo: int
+    pixels: Tensor
+    tangents: Tensor
     views: Tensor
     curved: Tensor
     points: Tensor
-    tangents: Tensor
     target: Tensor
+    places: Tensor
     weight: Tensor
+    block: Tensor
     held: Tensor
 
 
@@ -77,16 +89,17 @@ class Found:
 
 
 class Trial(NamedTuple):
-    """`numbers` (7,): log of the factor, cat's eye in lens radii at 45°, two of the profile, rotation, roundness; and a
-    variance in pixels² by which the scene is softer than what was photographed."""
+    """`numbers` (8,): log of the factor, cat's eye in lens radii at 45°, two of the profile, rotation, roundness; a
+    variance in pixels² by which the scene is softer than what was photographed; and the pupil."""
 
     numbers: np.ndarray
     blades: int = 0
 
     @property
     def shape(self) -> RealLens:
-        _, eye, a, b, turn, round_, _ = self.numbers.tolist()
-        return RealLens(self.blades, round_ if self.blades else 0.0, eye, (a, b), rotation=turn if self.blades else 0.0)
+        _, eye, a, b, turn, round_, _, pupil = self.numbers.tolist()
+        turn, round_ = (turn, round_) if self.blades else (0.0, 0.0)
+        return RealLens(self.blades, round_, eye, (a, b), pupil, rotation=turn)
 
     @property
     def factor(self) -> float:
@@ -112,11 +125,12 @@ class Fit:
         for one in self.seen:
             if not len(weights) or not torch.equal(one.tangents, whose.tangents):
                 weights, whose = weights_of(one, trial), one
-            light = torch.einsum("khw,khwc->hwc", weights, one.views)
+            mine = weights[:, one.pixels]
+            light = torch.einsum("kn,knc->nc", mine, one.views)
             if trial.numbers[6]:
-                light = light - trial.numbers[6] / 2 * torch.einsum("khw,khwc->hwc", weights, one.curved)
-            image = self.learner.quantities.develop(to_display(light, self.learner.config.light), one.photo)
-            off = residual(image, one.target) * one.weight.sqrt()[..., None]
+                light = light - trial.numbers[6] / 2 * torch.einsum("kn,knc->nc", mine, one.curved)
+            image = self.learner.quantities.develop(to_display(light, self.learner.config.light), one.photo, one.places)
+            off = residual(image, one.target) * one.weight.sqrt()[:, None]
             parts.append(off[one.held if held else ~one.held].flatten())
         return torch.cat(parts)
 
@@ -125,6 +139,16 @@ class Fit:
         off = self.off(trial, held)
         error = float(off.square().mean())
         return error if held else error + self.noise * _ALIKE / len(off) * float(np.sum((trial.numbers / _PRIOR) ** 2))
+
+    def blocks(self, trial: Trial) -> Tensor:
+        """The sum of squared residuals of each block of held-back pixels."""
+        off, sums, at = self.off(trial, True).square(), [], 0
+        for one in self.seen:
+            block = torch.unique(one.block[one.held], return_inverse=True)[1]
+            mine = off[at : at + 3 * len(block)].reshape(-1, 3).sum(1)
+            at += mine.numel() * 3
+            sums.append(torch.zeros(int(block.max()) + 1).index_add(0, block, mine))
+        return torch.cat(sums)
 
     def refined(self, trial: Trial, which: Sequence[int], rounds: int = 5) -> Trial:
         """Gauss-Newton over the numbers `which`, with steps halved until they help."""
@@ -164,33 +188,38 @@ def fit_character(learner: Learner, data: TrainingData, blades: bool = True) -> 
     if not seen:
         return None
     fit = Fit(learner, seen)
-    disc = fit.refined(Trial(np.zeros(7)), (0, 6))
+    disc = fit.refined(Trial(np.zeros(8)), (0, 6))
     before = fit.error(disc, held=True)
     now, start = learner.lens.shape, disc
     if isinstance(now, RealLens):
-        start = Trial(np.array([0, now.cats_eye, *now.profile, now.rotation, now.roundness, 0]), now.blades)
-    which = (0, 1, 2, 3, 4, 5, 6) if start.blades else (0, 1, 2, 3, 6)
+        start = Trial(np.array([0, now.cats_eye, *now.profile, now.rotation, now.roundness, 0, now.pupil]), now.blades)
+    which = _ALL if start.blades else _ROUND
     start = fit.refined(start, which)
     fit.noise = fit.error(start)
     best = fit.refined(start, which)
     if blades:
-        round_ = best if not best.blades else fit.refined(disc, (0, 1, 2, 3, 6))
-        best = min(best, _with_blades(fit, round_), key=fit.error)
-        if best.blades and fit.error(best, True) > (1 - _BLADES_PAY) * fit.error(round_, True):
-            best = round_
+        round_ = best if not best.blades else fit.refined(disc, _ROUND)
+        best = with_blades(fit, round_)
     return Found(best.shape, best.factor, disc.factor, before, fit.error(best, held=True))
 
 
-def _with_blades(fit: Fit, start: Trial) -> Trial:
-    """The best number of blades, from a character without any on."""
-    starts = []
+def with_blades(fit: Fit, start: Trial) -> Trial:
+    """From a character without blades, the same with the number of blades that explains held-back pixels best; as it
+    is, if no number is clearly better than it, and than all other numbers: a wrong one is worse than none."""
+    tried = [start]
     for blades in _BLADES:
         wider = -math.log((2 + math.cos(2 * math.pi / blades)) / 3) / 2  # a polygon of the same variance as the disc
         one = start.but(0, min(start.numbers[0] + wider, _HIGH[0]))._replace(blades=blades)
         turns = [one.but(4, 2 * math.pi / blades * k / _TURNS) for k in range(_TURNS)]
-        starts.append(min(turns, key=fit.error))
-    starts = sorted(starts, key=fit.error)[:_REFINED]
-    return min((fit.refined(one, (0, 1, 2, 3, 4, 5, 6), rounds=3) for one in starts), key=fit.error)
+        tried.append(fit.refined(min(turns, key=fit.error), _ALL, rounds=3))
+    errors = [fit.blocks(one) for one in tried]
+    best = min(range(len(tried)), key=lambda k: float(errors[k].mean()))
+    for k, other in enumerate(errors):
+        won = other - errors[best]
+        if k != best and won.mean() < _CLEARLY * won.std() / math.sqrt(len(won)):
+            return start
+    pays = _BLADES_PAY * errors[0].mean() < errors[0].mean() - errors[best].mean()
+    return tried[best] if pays else start
 
 
 def look(learner: Learner, data: TrainingData) -> list[Seen]:
@@ -199,34 +228,65 @@ def look(learner: Learner, data: TrainingData) -> list[Seen]:
     width = min(wide, _WIDEST)
     height = max(1, round(tall * width / wide))
     chosen = [i for i in radii.argsort(descending=True)[:_PHOTOS].tolist() if radii[i] * width / wide >= _BLURRED]
+    blocks = torch.arange(-(-height // _BLOCK))[:, None] * width + torch.arange(-(-width // _BLOCK))
+    blocks = blocks.repeat_interleave(_BLOCK, 0).repeat_interleave(_BLOCK, 1)[:height, :width]
+    across, down = torch.meshgrid(torch.arange(width) + 0.5, torch.arange(height) + 0.5, indexing="xy")
+    places = torch.stack([across, down], -1) * (wide / width)
     some, found, light = slice(None, None, _EVERY), [], learner.config.light
+    cameras = [learner.quantities.camera(one, i).resized(width, height) for i, one in enumerate(data.cameras)]
     for i in chosen:
-        camera = learner.quantities.camera(data.cameras[i], i).resized(width, height)
+        camera = cameras[i]
         aperture = float(learner.lens.aperture[i].detach()) * width / wide
         focus = float(learner.lens.focus_disparity[i].detach())
         parts = learner.model.parts(camera, Lens(_REACH * aperture, focus_disparity=focus), _PARTS)
         if parts is None:
             return []
-        radius = aperture * (focus - learner.model.view(camera).disparity)
+        view = learner.model.view(camera)
+        radius = aperture * (focus - view.disparity)
         weight = radius.square() / (radius.square() + _CLEAR**2)
+        least = least_blur(learner, cameras, camera, view.disparity)
+        weight = weight * torch.exp(-(least / _SHARP).square())
         mask = data.mask(i)
         if mask is not None:
             weight = weight * (shrunk(mask[..., None], width, height)[..., 0] > 1 - 1e-4)
+        pixels = (weight[some, some] > _LEAST).flatten().nonzero()[:, 0]
+
+        def at(values: Tensor, pixels: Tensor = pixels) -> Tensor:
+            return values[some, some].flatten(0, 1)[pixels]
+
         smooth = [smoothed(view) for view in parts.light]
         target = to_display(smoothed(to_linear(data.shrunk(i, width, height), light)), light)
         found.append(
             Seen(
                 i,
-                torch.stack([view[some, some] for view in smooth]),
-                torch.stack([laplacian(view)[some, some] for view in smooth]),
-                parts.points,
+                pixels,
                 torch.from_numpy(camera.tangents()).float()[some, some],
-                target[some, some],
-                weight[some, some],
-                held_back((height, width))[some, some],
+                torch.stack([at(view) for view in smooth]),
+                torch.stack([at(laplacian(view)) for view in smooth]),
+                parts.points,
+                at(target),
+                at(places),
+                at(weight),
+                at(blocks),
+                at(held_back((height, width))),
             )
         )
     return found
+
+
+def least_blur(learner: Learner, cameras: Sequence[Camera], camera: Camera, disparity: Tensor) -> Tensor:
+    """(H, W), pixels: of what a `camera` shows at each pixel, at a `disparity` (H, W), the smallest blur radius in any
+    of the photos, whose `cameras` are of that size."""
+    across, down = np.meshgrid(np.arange(camera.width) + 0.5, np.arange(camera.height) + 0.5)
+    depth = 1 / disparity.double().clamp(min=1e-6).numpy().ravel()
+    points = camera.unproject(np.stack([across.ravel(), down.ravel()], -1), depth)
+    least = np.full(len(points), math.inf)
+    lens, scale = learner.lens, camera.fx / learner.setting.focal[0]
+    for other, aperture, focus in zip(cameras, lens.aperture.tolist(), lens.focus_disparity.tolist(), strict=True):
+        pixels, away = other.project(points)
+        radius = scale * aperture * np.abs(focus - 1 / np.maximum(away, 1e-6))
+        least = np.where((away > 0) & other.contains(pixels), np.minimum(least, radius), least)
+    return torch.from_numpy(least).reshape(disparity.shape).float()
 
 
 def smoothed(image: Tensor) -> Tensor:
@@ -254,7 +314,7 @@ def _filtered(image: Tensor, kernel: Tensor) -> Tensor:
 
 
 def weights_of(seen: Seen, trial: Trial) -> Tensor:
-    """(K, H, W): the shares of the parts in the picture by a lens of that character."""
+    """(K, H · W): the shares of the parts in the picture by a lens of that character."""
     points = seen.points * (_REACH / trial.factor)  # in radii of the trial's lens
-    weights = part_weights(trial.shape, points, seen.tangents)
+    weights = part_weights(trial.shape, points, seen.tangents).flatten(1)
     return weights / weights.sum(0).clamp(min=1e-6)

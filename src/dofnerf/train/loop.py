@@ -91,8 +91,10 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
                 recorder.keep(learner)
             interrupted.raises = long and workers.count == 1  # nothing is lost, so no signal waits for the end of it
             try:
-                if _is_next(learner, character_steps(learner)):
-                    find_character(learner, data, recorder, workers)
+                if _is_next(learner, fits := character_steps(learner)):
+                    # With blades in the last: training goes on with them, or it would teach the scene a round lens.
+                    last = _is_next(learner, {max(fits)})
+                    find_character(learner, data, recorder, workers, blades=last)
                 outcome = one_step(learner, steps)
                 interrupted.raises = False
                 learner.progress.seconds = before + time.monotonic() - begun
