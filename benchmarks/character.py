@@ -87,7 +87,8 @@ def place(name: str, out: Path) -> tuple[Scene, dict[int, np.ndarray]]:
         if not path.exists():
             tracer = tracer or RayTracer(layout.parts, layout.sky, config.variant)
             path.parent.mkdir(exist_ok=True)
-            write_image(path, take(tracer, plan(config, layout)[0][i], Shot(i, "sharp", "", None), config))
+            view = i // max(config.bracket, 1)  # all photos of a bracket are taken from one place
+            write_image(path, take(tracer, plan(config, layout)[0][view], Shot(view, "sharp", "", None), config))
         sharp[i] = read_image(path)
     return scene, sharp
 
