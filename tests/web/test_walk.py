@@ -109,11 +109,13 @@ def test_the_picture_is_that_of_our_own_renderer(page, made):
     assert lens.aperture * (1 / NEAR - 1 / FAR) > 3  # pixels: there was blur to compare
 
 
-def test_your_lens_has_its_character(page, made):
+@pytest.mark.parametrize("pupil", [0.0, 1.0])
+def test_your_lens_has_its_character(page, made, pupil):
     """Cat's eye and a hard rim, against weighted views of our own renderer; without them it is another picture."""
     model, wide, focus = Run.load(made / "run").model, 3 * page.evaluate("dofnerf.facts.opening"), 1 / 2.6
-    page.evaluate("Object.assign(dofnerf.facts, { rim: Array(256).fill(1), character: [2, 0.6, 0] })")
-    shape = RealLens(cats_eye=2.0, profile=(0.6, 0.0))
+    told = f"{{ rim: Array(256).fill(1), character: [2, 0.6, 0, {pupil}] }}"
+    page.evaluate(f"Object.assign(dofnerf.facts, {told})")
+    shape = RealLens(cats_eye=2.0, profile=(0.6, 0.0), pupil=pupil)
     picture, camera, lens = shot(page, wide, focus, -1, 256, shape)
     truth, plain = (
         to_display(exact(model, camera, one, 2.2, 256), 2.2).clamp(0, 1).numpy()

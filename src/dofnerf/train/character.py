@@ -37,6 +37,7 @@ _PRIOR = np.array(
     [math.inf, math.inf, 0.5, 0.25, math.inf, math.inf, 0.5, math.inf]
 )  # standard deviations of the numbers
 _ALIKE = 100  # values whose errors are about the same
+_FEWEST = 30  # pixels that are compared, and that are held back: a photo with fewer says nothing
 _BLURRED = 2.0  # pixels of blur radius, with less of which a photo shows nothing of the lens's character
 _BLADES = (5, 6, 7, 8, 9)
 _CLEARLY = 2.0  # standard errors by which the number of blades must explain held-back pixels better than all others
@@ -250,6 +251,9 @@ def look(learner: Learner, data: TrainingData) -> list[Seen]:
         if mask is not None:
             weight = weight * (shrunk(mask[..., None], width, height)[..., 0] > 1 - 1e-4)
         pixels = (weight[some, some] > _LEAST).flatten().nonzero()[:, 0]
+        held = held_back((height, width))[some, some].flatten()[pixels]
+        if min(int(held.sum()), int((~held).sum())) < _FEWEST:
+            continue
 
         def at(values: Tensor, pixels: Tensor = pixels) -> Tensor:
             return values[some, some].flatten(0, 1)[pixels]
@@ -268,7 +272,7 @@ def look(learner: Learner, data: TrainingData) -> list[Seen]:
                 at(places),
                 at(weight),
                 at(blocks),
-                at(held_back((height, width))),
+                held,
             )
         )
     return found

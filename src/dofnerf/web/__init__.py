@@ -103,7 +103,7 @@ class LensPage:
 
 def shape_facts(shape: Shape, directions: int) -> dict[str, Any]:
     """`blades`: 0 for a disc, 3 and more for a polygon, -1 for another shape, given as a table of its rim;
-    `character`: cat's eye and profile of the photos' own lens."""
+    `character`: cat's eye, profile and pupil of the photos' own lens."""
     told: dict[str, Any] = {"blades": 0, "rotation": round(math.degrees(shape.rotation), 9) % 360}
     if isinstance(shape, Blades):
         told["blades"] = shape.count
@@ -111,7 +111,8 @@ def shape_facts(shape: Shape, directions: int) -> dict[str, Any]:
         rim = replace(shape, rotation=0.0).table(directions)
         told |= {"blades": -1, "shape": shape.name.capitalize(), "rim": [round(reach, 6) for reach in rim]}
     if isinstance(shape, RealLens):
-        told |= {"shape": "Your lens", "character": [round(one, 6) for one in (shape.cats_eye, *shape.profile)]}
+        numbers = shape.cats_eye, *shape.profile, shape.pupil
+        told |= {"shape": "Your lens", "character": [round(one, 6) for one in numbers]}
     return told
 
 

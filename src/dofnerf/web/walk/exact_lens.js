@@ -26,7 +26,7 @@ uniform float opaque;     // 1: the view has no alpha
 uniform vec3 background;  // linear, in the light of the view
 uniform vec4 place;       // of the camera: principal point (from the bottom left) and focal lengths, pixels
 uniform vec2 point;       // of the lens, from which the view is seen
-uniform vec3 character;   // cat's eye, two numbers of the profile
+uniform vec4 character;   // cat's eye, two numbers of the profile, pupil
 uniform vec3 viewCurve;
 uniform vec3 lensCurve;
 out vec4 sum;
@@ -37,9 +37,11 @@ void main() {
   vec3 light = opaque > 0.5 ? seen.rgb : seen.rgb + (1.0 - seen.a) * background;
   if (viewCurve != lensCurve) light = toLinear(toDisplay(light, viewCurve), lensCurve);
   vec2 direction = (gl_FragCoord.xy - place.xy) / place.zw;
-  float p = dot(point, point), cut = 1.0 - length(point + character.x * direction);
+  vec2 from = point - character.w * direction;
+  float p = min(dot(from, from), 1.0), cut = 1.0 - length(from + character.x * direction);
+  if (character.w != 0.0) cut = min(cut, 1.0 - length(from));
   float bright = 1.0 + character.y * (2.0 * p - 1.0) + character.z * (6.0 * p * p - 6.0 * p + 1.0);
-  float weight = max(bright, 0.0) * (character.x == 0.0 ? 1.0 : clamp(cut / 0.04 + 0.5, 0.0, 1.0));
+  float weight = max(bright, 0.0) * (character.x == 0.0 && character.w == 0.0 ? 1.0 : clamp(cut / 0.04 + 0.5, 0.0, 1.0));
   vec4 before = first > 0.5 ? vec4(light, 0.0) : texelFetch(mean, at, 0);
   float total = before.a + weight;
   sum = vec4(total > 0.0 ? mix(before.rgb, light, weight / total) : light, total);
@@ -211,7 +213,7 @@ export class LensRenderer {
     // A texture must not be read while it is drawn into: without a mean, the view stands in for it.
     cover(this.gl, program(this.gl, COVER, ADD), [view.texture, (mean || view).texture], {
       view: { unit: 0 }, mean: { unit: 1 }, first: mean ? 0 : 1, opaque, background: linear(background, curve),
-      viewCurve: curve, lensCurve, point, character: character || [0, 0, 0], place: [cx, height - cy, fx, fy],
+      viewCurve: curve, lensCurve, point, character: character || [0, 0, 0, 0], place: [cx, height - cy, fx, fy],
     });
   }
 
