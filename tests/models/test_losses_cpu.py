@@ -8,7 +8,7 @@ import torch
 from dofnerf.models.losses import gradient_loss, photo_loss, residual
 
 
-@pytest.mark.parametrize("size", [(37, 53), (8, 8), (65, 3), (2, 40)])
+@pytest.mark.parametrize("size", [(37, 53), (8, 8), (65, 3), (2, 40), (1, 9), (9, 1)])
 @pytest.mark.parametrize("weight", [0.0, 1.0, 0.3])
 def test_photo_loss_is_that_of_the_reference(size, weight):
     torch.manual_seed(0)

@@ -22,7 +22,7 @@ from dofnerf.train.learner import Learner
 from dofnerf.train.loop import NullRecorder
 
 WIDTH, HEIGHT, FOCAL, NEAR, FAR = 96, 64, 60.0, 2.0, 6.0
-TRUTH = RealLens(6, 0.0, 1.0, (0.5, 0.0), rotation=math.radians(20))
+TRUTH = RealLens(6, 0.0, 1.0, (0.5, 0.0), 0.3, rotation=math.radians(20))
 
 FEW = {"splats": 200, "pinhole_steps": 2, "lens_steps": 2, "sub_aperture_steps": 2, "degree": 0}
 
@@ -193,7 +193,7 @@ def test_your_lens_is_offered_where_pictures_are_taken(tmp_path, monkeypatch):
     assert np.abs(read_image("yours.png") - wanted).max() < 0.6 / 255
     assert main(["export", "run", "--html", "--out", "scene.html"]) == 0
     page = (tmp_path / "scene.html").read_text(encoding="utf-8")
-    assert '"Your lens"' in page and '"character":[1.0,0.5,0.0]' in page.replace(", ", ",").replace('": ', '":')
+    assert '"Your lens"' in page and '"character":[1.0,0.5,0.0,0.3]' in page.replace(", ", ",").replace('": ', '":')
 
 
 def test_a_character_that_is_dropped_takes_its_apertures_along(monkeypatch):

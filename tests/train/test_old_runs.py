@@ -9,9 +9,11 @@ import torch
 
 from dofnerf import scenes
 from dofnerf.optics import Blades
+from dofnerf.optics.shapes import RealLens
 from dofnerf.scenes import read_cameras
-from dofnerf.train import Run, train
+from dofnerf.train import Run, preset, train
 from dofnerf.train.checkpoint import config_from
+from dofnerf.train.plain import to_plain
 
 RUNS = Path(__file__).parent / "old_runs"
 
@@ -77,3 +79,17 @@ def test_it_is_resumed(old, tmp_path):
     assert again.learner.progress.step == run.config.method.total
     for name, value in run.learner.tensors().items():
         assert torch.equal(value, again.learner.tensors()[name]), name
+
+
+@pytest.mark.parametrize("name", ["fast", "best"])
+def test_a_run_of_before_there_was_a_width_of_blur_has_none(name):
+    told = to_plain(preset(name, "splat"))
+    del told["method"]["blur_width"], told["method"]["photos_per_step"]
+    found = config_from(told).method
+    assert (found.blur_width, found.photos_per_step) == (1.0, 1)
+
+
+def test_a_character_of_before_there_was_a_pupil_has_none():
+    assert RealLens.of(torch.tensor([6.0, 0.1, 1.2, 0.5, 0.0, 0.3])) == RealLens(
+        6, *torch.tensor([0.1, 1.2]).tolist(), (0.5, 0.0), rotation=float(torch.tensor(0.3))
+    )

@@ -33,7 +33,8 @@ def gradient_loss(residual: Tensor, mask: Tensor | None = None) -> Tensor:
     down, across = residual.diff(dim=0), residual.diff(dim=1)
     if mask is not None:
         down, across = down * (mask[1:] * mask[:-1])[..., None], across * (mask[:, 1:] * mask[:, :-1])[..., None]
-    return down.square().mean() + across.square().mean()
+    found = (one.square().mean() for one in (down, across) if one.numel())
+    return sum(found, residual.new_zeros(()))
 
 
 def photo_loss(

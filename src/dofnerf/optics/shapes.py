@@ -237,7 +237,7 @@ class RealLens(Shape):
     def of(cls, numbers: Tensor) -> RealLens:
         """The inverse of `tensor`; refuses what is none."""
         if numbers.shape not in ((6,), (7,)):  # 6: of before there was a pupil
-            raise ValueError(f"a lens's character is 7 numbers, found {tuple(numbers.shape)}")
+            raise ValueError(f"a lens's character is 7 numbers (6 in older runs), found {tuple(numbers.shape)}")
         blades, roundness, cats_eye, a, b, rotation, *pupil = numbers.tolist()
         return cls(int(blades), roundness, cats_eye, (a, b), *pupil, rotation=rotation)
 
@@ -258,6 +258,7 @@ class RealLens(Shape):
         parts = [f"{self.blades} blades turned by {math.degrees(self.rotation):.0f}°, roundness {self.roundness:.2f}"]
         parts = parts if self.blades else []
         parts += [f"cat's eye {self.cats_eye:.2f}"] if self.cats_eye else []
+        parts += [f"pupil {self.pupil:.2f}"] if self.pupil else []
         parts += ["profile {:+.2f} {:+.2f}".format(*self.profile)] if any(self.profile) else []
         return "the photos' own lens: " + (", ".join(parts) or "a disc")
 

@@ -33,9 +33,8 @@ _SMOOTH = 1.0  # pixels: standard deviation of the Gaussian that both pictures a
 _SHARP = 2.0  # pixels of blur radius in the photo that shows a place best, at which it counts 1 / e
 _LEAST = 0.05  # weight of pixels that are compared
 _CLEAR = 3.0  # pixels of blur radius, at which a pixel counts half
-_PRIOR = np.array(
-    [math.inf, math.inf, 0.5, 0.25, math.inf, math.inf, 0.5, math.inf]
-)  # standard deviations of the numbers
+# Standard deviations of the numbers, a priori.
+_PRIOR = np.array([math.inf, math.inf, 0.5, 0.25, math.inf, math.inf, 0.5, math.inf])
 _ALIKE = 100  # values whose errors are about the same
 _FEWEST = 30  # pixels that are compared, and that are held back: a photo with fewer says nothing
 _BLURRED = 2.0  # pixels of blur radius, with less of which a photo shows nothing of the lens's character
@@ -46,10 +45,10 @@ _TURNS = 6  # rotations tried, evenly over those that differ
 _PAYS = 0.02  # of the squared error of held-back pixels, which a character must take away
 _GREY = 1 / 255  # errors below a grey level are those of our own parts of the lens
 _BLADES_PAY = 0.005  # the same for blades, of what is left
-_STEPS = np.array([0.02, 0.1, 0.05, 0.05, 0.1, 0.1, 0.1, 0.05])  # finite differences of `Trial`'s numbers
-_LOW = np.array([-0.3, 0.0, -0.95, -0.6, -math.inf, 0.0, -2.0, -10.0])
-# A cat's eye below 0 is one above it, seen from the other rim: it has another pupil.
-_HIGH = np.array([0.3, 20.0, 0.95, 0.6, math.inf, 1.0, 2.0, 10.0])
+_STEPS = np.array([0.02, 0.1, 0.05, 0.05, 0.1, 0.1, 0.1, 0.1])  # finite differences of `Trial`'s numbers
+_LOW = np.array([-0.3, -20.0, -0.95, -0.6, -math.inf, 0.0, -2.0, 0.0])
+_HIGH = np.array([0.3, 20.0, 0.95, 0.6, math.inf, 1.0, 2.0, 1.0])
+_START = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5])  # a disc; a cat's eye begins with the pupil in its middle
 _ROUND, _ALL = (0, 1, 2, 3, 6, 7), tuple(range(8))  # the numbers that a lens without blades has, and all
 
 
@@ -91,16 +90,17 @@ class Found:
 
 class Trial(NamedTuple):
     """`numbers` (8,): log of the factor, cat's eye in lens radii at 45°, two of the profile, rotation, roundness; a
-    variance in pixels² by which the scene is softer than what was photographed; and the pupil."""
+    variance in pixels² by which the scene is softer than what was photographed; and the pupil as a share of the cat's
+    eye, from 0 to 1: between these the opening lies within the lens, of which all who render see no more."""
 
     numbers: np.ndarray
     blades: int = 0
 
     @property
     def shape(self) -> RealLens:
-        _, eye, a, b, turn, round_, _, pupil = self.numbers.tolist()
+        _, eye, a, b, turn, round_, _, share = self.numbers.tolist()
         turn, round_ = (turn, round_) if self.blades else (0.0, 0.0)
-        return RealLens(self.blades, round_, eye, (a, b), pupil, rotation=turn)
+        return RealLens(self.blades, round_, eye, (a, b), share * eye, rotation=turn)
 
     @property
     def factor(self) -> float:
@@ -184,31 +184,35 @@ class Fit:
 @torch.no_grad()
 def fit_character(learner: Learner, data: TrainingData, blades: bool = True) -> Found | None:
     """The character that explains a run's photos best, from that which it has on; None if the model cannot tell, or no
-    photo is blurred. With `blades`, their number is searched for; otherwise it stays."""
+    photo shows blurred what another shows sharp. With `blades`, their number is searched for; otherwise it stays."""
     seen = look(learner, data)
     if not seen:
         return None
     fit = Fit(learner, seen)
-    disc = fit.refined(Trial(np.zeros(8)), (0, 6))
+    disc = fit.refined(Trial(_START), (0, 6))
     before = fit.error(disc, held=True)
     now, start = learner.lens.shape, disc
     if isinstance(now, RealLens):
-        start = Trial(np.array([0, now.cats_eye, *now.profile, now.rotation, now.roundness, 0, now.pupil]), now.blades)
+        share = min(max(now.pupil / now.cats_eye, 0.0), 1.0) if now.cats_eye else 0.5
+        start = Trial(np.array([0, now.cats_eye, *now.profile, now.rotation, now.roundness, 0, share]), now.blades)
     which = _ALL if start.blades else _ROUND
     start = fit.refined(start, which)
     fit.noise = fit.error(start)
     best = fit.refined(start, which)
     if blades:
         round_ = best if not best.blades else fit.refined(disc, _ROUND)
-        best = with_blades(fit, round_)
+        best = with_blades(fit, round_, best)
     return Found(best.shape, best.factor, disc.factor, before, fit.error(best, held=True))
 
 
-def with_blades(fit: Fit, start: Trial) -> Trial:
+def with_blades(fit: Fit, start: Trial, now: Trial) -> Trial:
     """From a character without blades, the same with the number of blades that explains held-back pixels best; as it
-    is, if no number is clearly better than it, and than all other numbers: a wrong one is worse than none."""
-    tried = [start]
+    is, if no number is clearly better than it, and than all other numbers: a wrong one is worse than none. `now` is the
+    character that the photos have, whose blades, if it has any, are not searched for again."""
+    tried = [start, now] if now.blades else [start]
     for blades in _BLADES:
+        if blades == now.blades:
+            continue
         wider = -math.log((2 + math.cos(2 * math.pi / blades)) / 3) / 2  # a polygon of the same variance as the disc
         one = start.but(0, min(start.numbers[0] + wider, _HIGH[0]))._replace(blades=blades)
         turns = [one.but(4, 2 * math.pi / blades * k / _TURNS) for k in range(_TURNS)]
@@ -217,7 +221,7 @@ def with_blades(fit: Fit, start: Trial) -> Trial:
     best = min(range(len(tried)), key=lambda k: float(errors[k].mean()))
     for k, other in enumerate(errors):
         won = other - errors[best]
-        if k != best and won.mean() < _CLEARLY * won.std() / math.sqrt(len(won)):
+        if k != best and not won.mean() >= _CLEARLY * won.std() / math.sqrt(len(won)):
             return start
     pays = _BLADES_PAY * errors[0].mean() < errors[0].mean() - errors[best].mean()
     return tried[best] if pays else start
@@ -228,20 +232,20 @@ def look(learner: Learner, data: TrainingData) -> list[Seen]:
     (tall, wide), radii = data.size, learner.lens.largest_radius.detach()
     width = min(wide, _WIDEST)
     height = max(1, round(tall * width / wide))
-    chosen = [i for i in radii.argsort(descending=True)[:_PHOTOS].tolist() if radii[i] * width / wide >= _BLURRED]
+    likely = [i for i in radii.argsort(descending=True).tolist() if radii[i] * width / wide >= _BLURRED]
     blocks = torch.arange(-(-height // _BLOCK))[:, None] * width + torch.arange(-(-width // _BLOCK))
     blocks = blocks.repeat_interleave(_BLOCK, 0).repeat_interleave(_BLOCK, 1)[:height, :width]
     across, down = torch.meshgrid(torch.arange(width) + 0.5, torch.arange(height) + 0.5, indexing="xy")
     places = torch.stack([across, down], -1) * (wide / width)
-    some, found, light = slice(None, None, _EVERY), [], learner.config.light
+    some, light = slice(None, None, _EVERY), learner.config.light
+    found: list[Seen] = []
     cameras = [learner.quantities.camera(one, i).resized(width, height) for i, one in enumerate(data.cameras)]
-    for i in chosen:
+    for i in likely:
+        if len(found) == _PHOTOS:
+            break
         camera = cameras[i]
         aperture = float(learner.lens.aperture[i].detach()) * width / wide
         focus = float(learner.lens.focus_disparity[i].detach())
-        parts = learner.model.parts(camera, Lens(_REACH * aperture, focus_disparity=focus), _PARTS)
-        if parts is None:
-            return []
         view = learner.model.view(camera)
         radius = aperture * (focus - view.disparity)
         weight = radius.square() / (radius.square() + _CLEAR**2)
@@ -254,6 +258,9 @@ def look(learner: Learner, data: TrainingData) -> list[Seen]:
         held = held_back((height, width))[some, some].flatten()[pixels]
         if min(int(held.sum()), int((~held).sum())) < _FEWEST:
             continue
+        parts = learner.model.parts(camera, Lens(_REACH * aperture, focus_disparity=focus), _PARTS)
+        if parts is None:
+            return []
 
         def at(values: Tensor, pixels: Tensor = pixels) -> Tensor:
             return values[some, some].flatten(0, 1)[pixels]

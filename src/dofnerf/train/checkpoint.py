@@ -137,6 +137,8 @@ def _with_new_names(plain: dict[str, Any]) -> dict[str, Any]:
         own.update({new: own.pop(old) for old, new in names.items() if old in own})
     if splats and "decay" in part("method"):
         part("method").setdefault("fall", "exponential")  # the only way there was
+    if splats and part("method"):
+        part("method").setdefault("blur_width", 1.0)
     if sampling:
         kept = {one.name for one in fields(preset("fast", plain["field"]).method.sampling)}
         for name in _OF_SAMPLING - kept:

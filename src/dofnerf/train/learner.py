@@ -94,6 +94,8 @@ class Learner:
         """One step of all optimisers; returns the outcome of the whole batch."""
         own, progress = self.config.method, self.progress
         self.adam.zero_grad()
+        for one in self.quantities.by_name.values():
+            one.zero_grad()
         if bool(torch.isfinite(outcome.loss.detach())):
             self._with_losses(outcome, workers).backward()
         whole = self._added(outcome, workers)

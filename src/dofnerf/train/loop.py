@@ -197,6 +197,7 @@ def find_character(
     it over if it pays, else go on with a disc. Of several processes the first one's counts."""
     found = fit_character(learner, data, blades)
     if found is None:
+        recorder.say("the lens's character was not fitted: no photo shows blurred what another shows sharp")
         return
     own = torch.tensor([found.pays, found.factor, found.disc_factor], dtype=torch.float64)
     pays, factor, disc_factor = workers.same(own).tolist()

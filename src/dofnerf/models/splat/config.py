@@ -60,7 +60,8 @@ class SplatConfig(MethodConfig):
     Gaussian is more pointed than the disc, and apertures would grow to make up for it. 1 in `best`."""
     photos_per_step: int = 1
     """Photos that move the scene together. They count as so many steps, so that a run sees as many photos as with 1;
-    rates rise by the root, and Adam forgets as soon. Several processes take whole photos if there is one for each."""
+    rates rise by the root, Adam's memory spans as many photos. Several processes take whole photos if there is one for
+    each. Memory grows with them."""
     gradient_loss: Annotated[float, tyro.conf.arg(aliases=("--detail",))] = 1.0
     """Weight of the squared differences between neighbouring pixels' residuals, in photos through a lens: what blur
     hides learns slowest."""

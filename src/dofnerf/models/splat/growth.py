@@ -40,8 +40,8 @@ class Growth:
     at_once: int = 1
 
     def is_due(self, step: int) -> bool:
-        """Whether to attribute this step's error: every few steps between moves, and as long before the first. Steps
-        that are taken together are due together, so that none of several processes has more to do."""
+        """Whether to attribute this step's error: every few steps between moves, and as long before the first. Of steps
+        that are taken together the first is asked for all: processes that differed would wait for each other."""
         return step // self.at_once % self.sample == 0 and self.moves_after(step - step % self.every + self.every - 1)
 
     def moves_after(self, step: int) -> bool:

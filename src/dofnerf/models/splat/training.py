@@ -116,7 +116,7 @@ class SplatSteps(Steps):
         if lens is not None and self.config.flatness:
             thickness = among.learned_once(self.model.thickness_loss(camera))
             loss = loss + self.config.flatness * thickness
-        if self.growth is not None and self.growth.is_due(step):
+        if self.growth is not None and self.growth.is_due(self.step):
             seen = self.model.error_share(camera, lens, off.detach().square().sum(-1)[:, mine], mine.start) / share
             self.found = seen if self.found is None else self.found + seen
         if mask is not None:
