@@ -1,6 +1,7 @@
 """The character of a lens: how it weighs the opening, and that it is found again in pictures by a known one."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -154,14 +155,22 @@ def world(shape, noise=0.004):
 
 def test_a_known_character_is_found_again(monkeypatch):
     monkeypatch.setattr(character, "_BLADES", (5, 6))
-    learner, data = world(TRUTH)
+    learner, data = world(replace(TRUTH, pupil=0.0))
     found = fit_character(learner, data)
     assert found.pays and found.shape.blades == 6
     assert found.shape.cats_eye == pytest.approx(1.0, rel=0.1)
     assert found.shape.profile[0] == pytest.approx(0.5, rel=0.1)
     turn = math.degrees(found.shape.rotation - TRUTH.rotation) % 60
     assert min(turn, 60 - turn) < 4
-    assert found.factor == pytest.approx(1 / 1.04, rel=0.02)
+    assert found.factor == pytest.approx(1 / 1.04, rel=0.02) and abs(found.shape.pupil) < 0.1
+
+
+def test_a_cats_eye_is_found_where_cameras_stand_between_its_circles():
+    shape = replace(TRUTH, blades=0, rotation=0.0)
+    learner, data = world(shape)
+    found = fit_character(learner, data, blades=False)
+    assert found.pays and found.shape.cats_eye == pytest.approx(shape.cats_eye, rel=0.1)
+    assert found.shape.pupil == pytest.approx(shape.pupil, abs=0.1)
 
 
 def test_a_disc_stays_one(monkeypatch):

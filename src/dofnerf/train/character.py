@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.optimize import lsq_linear
 from torch import Tensor
 
 from dofnerf.camera import Camera
@@ -45,10 +46,10 @@ _TURNS = 6  # rotations tried, evenly over those that differ
 _PAYS = 0.02  # of the squared error of held-back pixels, which a character must take away
 _GREY = 1 / 255  # errors below a grey level are those of our own parts of the lens
 _BLADES_PAY = 0.005  # the same for blades, of what is left
-_STEPS = np.array([0.02, 0.1, 0.05, 0.05, 0.1, 0.1, 0.1, 0.1])  # finite differences of `Trial`'s numbers
-_LOW = np.array([-0.3, -20.0, -0.95, -0.6, -math.inf, 0.0, -2.0, 0.0])
-_HIGH = np.array([0.3, 20.0, 0.95, 0.6, math.inf, 1.0, 2.0, 1.0])
-_START = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5])  # a disc; a cat's eye begins with the pupil in its middle
+_STEPS = np.array([0.02, 0.1, 0.05, 0.05, 0.1, 0.1, 0.1, 0.05])  # finite differences of `Trial`'s numbers
+# A cat's eye below 0 has its rim behind the diaphragm; for a round lens (e, pupil p) and (-e, p - e) are the same.
+_LOW = np.array([-0.3, 0.0, -0.95, -0.6, -math.inf, 0.0, -2.0, 0.0])
+_HIGH = np.array([0.3, 20.0, 0.95, 0.6, math.inf, 1.0, 2.0, 20.0])
 _ROUND, _ALL = (0, 1, 2, 3, 6, 7), tuple(range(8))  # the numbers that a lens without blades has, and all
 
 
@@ -90,17 +91,16 @@ class Found:
 
 class Trial(NamedTuple):
     """`numbers` (8,): log of the factor, cat's eye in lens radii at 45°, two of the profile, rotation, roundness; a
-    variance in pixels² by which the scene is softer than what was photographed; and the pupil as a share of the cat's
-    eye, from 0 to 1: between these the opening lies within the lens, of which all who render see no more."""
+    variance in pixels² by which the scene is softer than what was photographed; and the pupil."""
 
     numbers: np.ndarray
     blades: int = 0
 
     @property
     def shape(self) -> RealLens:
-        _, eye, a, b, turn, round_, _, share = self.numbers.tolist()
+        _, eye, a, b, turn, round_, _, pupil = self.numbers.tolist()
         turn, round_ = (turn, round_) if self.blades else (0.0, 0.0)
-        return RealLens(self.blades, round_, eye, (a, b), share * eye, rotation=turn)
+        return RealLens(self.blades, round_, eye, (a, b), pupil, rotation=turn)
 
     @property
     def factor(self) -> float:
@@ -165,12 +165,18 @@ class Fit:
             normal = design.T @ design
             normal += torch.diag(1e-4 * normal.diagonal() + 1e-12 + prior)
             pull = design.T @ off.double() + prior * torch.from_numpy(trial.numbers[chosen])
-            wanted = torch.linalg.solve(normal, -pull).numpy()
+            # Within bounds, or numbers that stay at theirs would spoil the step of all others.
+            root, room = torch.linalg.cholesky(normal), [end[chosen] - trial.numbers[chosen] for end in (_LOW, _HIGH)]
+            right = -torch.linalg.solve_triangular(root, pull[:, None], upper=False)[:, 0]
+            wanted = lsq_linear(root.T.numpy(), right.numpy(), (room[0] - 1e-9, room[1] + 1e-9), method="bvls").x
             share, better = 1.0, None
             while better is None and share > 0.1:
                 numbers = trial.numbers.copy()
                 numbers[chosen] += share * wanted
-                tried = trial._replace(numbers=np.clip(numbers, _LOW, _HIGH))
+                numbers = np.clip(numbers, _LOW, _HIGH)
+                # Between 0 and the cat's eye: then the opening lies within the lens, of which renders see no more.
+                numbers[7] = min(numbers[7], numbers[1])
+                tried = trial._replace(numbers=numbers)
                 error = self.error(tried)
                 better, share = (tried if error < best else None), share / 2
             if better is None:
@@ -189,12 +195,12 @@ def fit_character(learner: Learner, data: TrainingData, blades: bool = True) -> 
     if not seen:
         return None
     fit = Fit(learner, seen)
-    disc = fit.refined(Trial(_START), (0, 6))
+    disc = fit.refined(Trial(np.zeros(8)), (0, 6))
     before = fit.error(disc, held=True)
     now, start = learner.lens.shape, disc
     if isinstance(now, RealLens):
-        share = min(max(now.pupil / now.cats_eye, 0.0), 1.0) if now.cats_eye else 0.5
-        start = Trial(np.array([0, now.cats_eye, *now.profile, now.rotation, now.roundness, 0, share]), now.blades)
+        eye, pupil = (now.cats_eye, now.pupil) if now.cats_eye >= 0 else (-now.cats_eye, now.pupil - now.cats_eye)
+        start = Trial(np.array([0, eye, *now.profile, now.rotation, now.roundness, 0, pupil]), now.blades)
     which = _ALL if start.blades else _ROUND
     start = fit.refined(start, which)
     fit.noise = fit.error(start)
@@ -224,7 +230,7 @@ def with_blades(fit: Fit, start: Trial, now: Trial) -> Trial:
         if k != best and not won.mean() >= _CLEARLY * won.std() / math.sqrt(len(won)):
             return start
     pays = _BLADES_PAY * errors[0].mean() < errors[0].mean() - errors[best].mean()
-    return tried[best] if pays else start
+    return fit.refined(tried[best], _ALL) if pays else start
 
 
 def look(learner: Learner, data: TrainingData) -> list[Seen]:
