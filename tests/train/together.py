@@ -54,7 +54,9 @@ def trainings():
         "one ray": (scene(), given.changed({"method": {"rays": 1}})),
         "splats": (scene(size=(40, 32)), splats(flatness=0.0)),
         "splats, scattered": (scene(size=(40, 12)), splats(blur="scatter")),
-        "splats, two photos": (scene(size=(40, 32)), splats(flatness=0.0, photos_per_step=2, pinhole_steps=7)),
+        "splats, two photos": (scene(size=(40, 32)), splats(flatness=0.0, photos_per_step=2)),
+        # Batches that begin at odd steps: errors are attributed by both processes, or by none.
+        "splats, odd stages": (scene(size=(40, 32)), splats(flatness=0.0, photos_per_step=2, pinhole_steps=7)),
         # One process takes two of them; the last of a stage is alone, and divided into columns.
         "splats, three photos": (scene(size=(40, 32)), splats(flatness=0.0, photos_per_step=3, lens_steps=7)),
     }
