@@ -106,10 +106,15 @@ def test_two_processes_end_with_the_splats_of_one(folder, alone, name):
     start = watched(*shortest(name))[0].learner.tensors()
     for key, value in run.learner.tensors().items():
         if key.startswith(("model.", "lens.", "exposure.")) and value.is_floating_point():
-            moved = float((value - start[key]).abs().max())
-            assert float((together[key] - value).abs().max()) <= 1e-2 * moved + 1e-7, key
+            moved, off = value - start[key], together[key] - value
+            # Adam divides by the size of a gradient: where that is next to nothing, rounding becomes a step.
+            assert rms(off) <= 2e-3 * rms(moved) + 1e-7 and off.abs().max() <= 0.05 * moved.abs().max() + 1e-7, key
         if key.startswith("memory.") and value.is_floating_point():
             assert float(value.sum()) > 0 and torch.allclose(together[key], value, rtol=1e-3, atol=1e-6), key
+
+
+def rms(value):
+    return float(value.square().mean().sqrt())
 
 
 def test_nan_in_one_takes_both_back(folder):

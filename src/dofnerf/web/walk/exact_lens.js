@@ -41,7 +41,8 @@ void main() {
   float p = min(dot(from, from), 1.0), cut = 1.0 - length(from + character.x * direction);
   if (character.w != 0.0) cut = min(cut, 1.0 - length(from));
   float bright = 1.0 + character.y * (2.0 * p - 1.0) + character.z * (6.0 * p * p - 6.0 * p + 1.0);
-  float weight = max(bright, 0.0) * (character.x == 0.0 && character.w == 0.0 ? 1.0 : clamp(cut / 0.04 + 0.5, 0.0, 1.0));
+  bool cuts = character.x != 0.0 || character.w != 0.0;
+  float weight = max(bright, 0.0) * (cuts ? clamp(cut / 0.04 + 0.5, 0.0, 1.0) : 1.0);
   vec4 before = first > 0.5 ? vec4(light, 0.0) : texelFetch(mean, at, 0);
   float total = before.a + weight;
   sum = vec4(total > 0.0 ? mix(before.rgb, light, weight / total) : light, total);
