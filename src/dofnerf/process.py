@@ -302,14 +302,20 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def alone(function: Callable[[Any], T]) -> Callable[[Any], T]:
-    """For a function of a config: hold the lock of the folder `config.out`."""
+    """For a function of a config: hold the lock of the folder `config.out`, in which work that was stopped goes on."""
 
     @functools.wraps(function)
     def holding(config: Any) -> T:
-        with locked(config.out):
+        with locked(config.out), keeps(lambda: _so_far(Path(config.out))):
             return function(config)
 
     return holding
+
+
+def _so_far(folder: Path) -> str:
+    """What is kept in words, if the folder has more than its lock."""
+    more = any(path.is_file() and not path.name.startswith(".") for path in folder.rglob("*"))
+    return f"{folder}, what is in it so far" if more else ""
 
 
 def _locked_file(folder: Path, path: Path) -> int | None:

@@ -16,7 +16,7 @@ from dofnerf.lab.synth import lens
 from dofnerf.lab.synth.layouts import LAYOUTS, make_layout
 from dofnerf.lab.synth.lens import LensSceneConfig, make_lens_scene
 from dofnerf.models.data import Setting
-from dofnerf.process import locked
+from dofnerf.process import interrupted_words, locked
 
 SMALL = LensSceneConfig(views=5, size=(24, 16), samples=1)
 
@@ -90,6 +90,24 @@ def test_resume_keeps_finished_pictures(tmp_path: Path, draughtsman: type[Draugh
     make_lens_scene(tmp_path, SMALL, progress=False)
     assert draughtsman.photos == 16
     assert victim.read_bytes() == before and kept.stat().st_mtime_ns == stamp
+
+
+def test_what_is_kept_when_stopped_is_said(tmp_path: Path, draughtsman: type[Draughtsman]) -> None:
+    whole = draughtsman.photo
+
+    def stopping(self: Draughtsman, *given: object) -> np.ndarray:
+        if draughtsman.photos == 3:
+            raise KeyboardInterrupt
+        return whole(self, *given)
+
+    draughtsman.photo = stopping
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            lens.run(lens.LensCommandConfig(tmp_path / "a", SMALL))
+    finally:
+        draughtsman.photo = whole
+    assert len([*(tmp_path / "a").rglob("*.png")]) == 3
+    assert f"kept: {tmp_path / 'a'}" in interrupted_words()
 
 
 def test_a_folder_has_one_worker(tmp_path: Path) -> None:
