@@ -8,7 +8,6 @@ import torch
 from tiny_world import FAR, LENS, NEAR, blur, config, scene
 
 from dofnerf.models.base import BLURS
-from dofnerf.models.data import Setting
 from dofnerf.optics import Lens, scatter, to_display, to_linear
 from dofnerf.train import lens_search, train
 from dofnerf.train.lens_search import LensSearch, SmallView
@@ -40,13 +39,6 @@ def test_search_finds_each_photos_lens_from_the_true_scene():
     focus = lens.focus_disparity.detach().numpy()
     assert focus[::2] == pytest.approx(1 / NEAR, abs=0.04)
     assert focus[1::2] == pytest.approx(1 / FAR, abs=0.04)
-
-
-@pytest.mark.parametrize(("photos", "usual", "times"), [(4, 6, 1.0), (9, 6, 1.5), (16, 6, 2.0), (16, 0, 1.0)])
-def test_the_rate_rises_with_photos_that_are_looked_at_less_often(photos, usual, times):
-    setting = Setting.of(scene(photos, size=(8, 8), test=()))
-    lens = PhotoLens.make(LensConfig(lens_rate=0.1, usual_photos=usual), setting)
-    assert lens.rate(0.0) == pytest.approx(0.1 * times)
 
 
 def test_search_again_nearby_does_better_or_stays():

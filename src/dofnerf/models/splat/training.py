@@ -243,7 +243,7 @@ class SplatMethod(Method):
             unchanged: dict[str, Any] = {"fall": "exponential", "decay": 0.1, "flatness": 0.0}
             unchanged |= {"gradient_prior": 0.001, "blur_width": 1.0}
             return Preset(SplatConfig(200, 400, sub_aperture_steps=1600, **parts, **unchanged), others)
-        return Preset(SplatConfig(), {**others, "lens": {**lens, "usual_photos": 20}})
+        return Preset(SplatConfig(), others)
 
     def begin(self, config: RunConfig, setting: Setting, scene: Scene, data: TrainingData) -> Model:
         start = starting_points(scene, config.method.count(data.size), config.seed)

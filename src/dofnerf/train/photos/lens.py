@@ -14,7 +14,6 @@ from dofnerf.models.data import Setting, Sharing
 from dofnerf.optics import LearnedLens, inverse
 from dofnerf.train.photos.base import PhotoQuantity, spread
 
-_FASTEST = 2.0  # times the learning rate, where there are many photos
 _WIDE = 1000  # pixels across: in larger photos, the same lens blurs more pixels
 
 
@@ -43,9 +42,6 @@ class LensConfig:
     """Pixels across, at the most, of the pictures that the search compares: half as many as the photos have, or 128."""
     lens_rate: float = 0.01
     """The lens's learning rate (Adam), in logits of the bounded values; falls to a tenth."""
-    usual_photos: int = 0
-    """With more photos than this, each is looked at less often: the learning rate is higher in proportion, but no more
-    than twice as high. 0: it is the same for any number of photos."""
     only_sampled: bool = True
     """Move only the lenses of the photos in the batch; otherwise Adam's momentum moves all."""
     share_aperture: Sharing = "none"
@@ -60,8 +56,6 @@ class LensConfig:
     def __post_init__(self) -> None:
         if not 0 < self.lens_rate < 1:
             raise ValueError(f"--lens-rate must lie between 0 and 1, found {self.lens_rate:g}")
-        if self.usual_photos < 0:
-            raise ValueError(f"--usual-photos must be 0 or more, found {self.usual_photos}")
         if not 0 < self.max_radius < math.inf:
             raise ValueError(f"--max-radius must be above 0 and finite, found {self.max_radius:g}")
         if self.search_width < 8:
@@ -95,8 +89,7 @@ class PhotoLens(LearnedLens, PhotoQuantity):
             focus_disparity=[middle if one is None else min(max(one, least), near + margin) for one in focused],
         )  # fmt: skip
         lens.learn(config.learn_aperture, config.learn_focus)
-        more = count / config.usual_photos if config.usual_photos else 1.0
-        lens.lens_rate, lens.only_sampled = config.lens_rate * min(max(more, 1.0), _FASTEST), config.only_sampled
+        lens.lens_rate, lens.only_sampled = config.lens_rate, config.only_sampled
         return lens
 
     def rate(self, share: float) -> float:
