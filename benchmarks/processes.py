@@ -73,7 +73,7 @@ def run(processes: int, scene: scenes.Scene, arguments: list[str]) -> Timing:
         )  # fmt: skip
         wall = time.perf_counter() - begun
         if done.returncode:
-            sys.exit(f"dofnerf train ended with {done.returncode}: {done.stderr.strip()[-800:]}")
+            sys.exit(f"dofnerf train ended with {done.returncode}: {done.stderr.strip()[:4000]}")
         spent = [json.loads((folder / str(rank)).read_text()) for rank in range(processes)]
         trained = Run.load(folder / "run")
         seconds = trained.learner.progress.seconds

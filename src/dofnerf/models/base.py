@@ -95,6 +95,11 @@ class Model(nn.Module, ABC):
     def view(self, camera: Camera, lens: Lens | None = None, blur: Blur = PLAIN) -> View:
         """The picture that a camera takes, sharp or through a lens, on the model's device; without gradients."""
 
+    def surface(self, camera: Camera, sharp: View) -> Tensor:
+        """(H, W): the disparity of the surface that each pixel of a `sharp` view mostly shows; without gradients. That
+        of the view, a mean over all that a pixel shows, unless a model knows better."""
+        return sharp.disparity
+
     def light(self, camera: Camera, curve: Curve) -> Tensor:
         """The image of the sharp view (H, W, 3) in linear light of that curve; without gradients."""
         return to_linear(self.view(camera).image, curve)

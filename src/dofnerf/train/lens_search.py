@@ -75,8 +75,10 @@ def small_views(model: Model, data: TrainingData, search_width: int, workers: Wo
     height = max(1, round(tall * width / wide))
     drawn = torch.zeros(count, height, width, 4, device=data.photos.device)
     for i in range(count)[workers.part(count)]:
-        shown = model.view(data.cameras[i].resized(finer * width, finer * height))
-        drawn[i] = shrunk(torch.cat([shown.image, shown.disparity[..., None]], dim=-1), width, height)
+        camera = data.cameras[i].resized(finer * width, finer * height)
+        shown = model.view(camera)
+        surface = model.surface(camera, shown)
+        drawn[i] = shrunk(torch.cat([shown.image, surface[..., None]], dim=-1), width, height)
     if not bool(torch.isfinite(workers.add(drawn)).all()):
         raise NotFinite("the field gave a colour or a depth that is not a number")
     found = []

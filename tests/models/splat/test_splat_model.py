@@ -11,7 +11,7 @@ from small_splats import camera, random_gaussians, through_points
 
 from dofnerf.camera import Camera
 from dofnerf.models.splat.blurs import sub_apertures
-from dofnerf.models.splat.model import SplatModel
+from dofnerf.models.splat.model import SplatModel, likely_value
 from dofnerf.models.splat.raster import Gaussians, Style, from_colour
 from dofnerf.optics import Blades, Lens
 
@@ -51,6 +51,28 @@ def test_sharp(model):
         view.image[4:-4, 28:44], torch.tensor([0.1, 0.2, 0.8]).expand(24, 16, 3), atol=0.02, rtol=0
     )
     assert (view.alpha[4:-4, 2:44] > 0.99).all()
+
+
+@pytest.mark.parametrize(("share", "wanted"), [(0.2, 0.3), (0.8, 0.7), (0.0, 0.3), (1.0, 0.7), (0.5, 0.5)])
+def test_likely_value_of_two(share, wanted):
+    values, weights = torch.tensor([0.3, 0.7], dtype=torch.float64), torch.tensor([1 - share, share]).double()
+    moments = [(weights * values**power).sum() for power in (1, 2, 3)]
+    assert float(likely_value(*moments)) == pytest.approx(wanted, abs=0.005)
+
+
+def test_surface_is_what_a_pixel_mostly_shows_not_the_mean(model):
+    near = wall(1.5, -8, 24, [0.9, 0.1, 0.1])
+    haze = near._replace(opacity_logits=torch.full_like(near.opacity_logits, -3.5))
+    hazy = SplatModel(
+        Gaussians(*(torch.cat(parts) for parts in zip(haze, wall(6.0, -8, 56, [0.1, 0.2, 0.8]), strict=True)))
+    )
+    view = hazy.view(AHEAD)
+    inside = slice(4, -4), slice(2, 20)
+    mean, surface = 1 / view.disparity[inside], 1 / hazy.surface(AHEAD, view)[inside]
+    assert float(mean.max()) < 4  # between both
+    torch.testing.assert_close(surface, torch.full_like(surface, 6.0), atol=0.6, rtol=0)
+    whole = 1 / model.surface(AHEAD, model.view(AHEAD))[inside]
+    torch.testing.assert_close(whole, torch.full_like(whole, 1.5), atol=0.03, rtol=0)
 
 
 @pytest.mark.parametrize("blur", ["gaussian", "scatter"])

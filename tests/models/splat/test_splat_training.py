@@ -113,7 +113,7 @@ def losses_of(stage, **own):
         steps.before(0, torch.Generator())
         found.append(float(steps(stage, torch.Generator().manual_seed(1)).loss.detach()))
     photo = int(run.learner.memory["order"][0])
-    return *found, 2 * 0.5 * float(
+    return *found, 4 * 0.5 * float(
         sparse_gradient_prior(run.model.picture(data.cameras[photo], degree=0).image.detach())
     )
 

@@ -37,7 +37,19 @@ _OPACITY = 0.5  # of Gaussians at the start
 _SIZE = 0.7  # of Gaussians at the start, in distances to their neighbours
 _SUB_APERTURES = 12  # in a view of one layer; fewer would be visible in light sources out of focus
 _PARTS_OF_REAL_LENS = 61  # sub-apertures through which a lens with a character is seen
+_SHARPLY = 4  # the power of two probabilities between which the likelier one is chosen: without a jump
 _SEEN, _FAINT = 0.5, 0.02  # alpha below which a pixel's disparity is ignored in the view, and in a layer
+
+
+def likely_value(first: Tensor, second: Tensor, third: Tensor) -> Tensor:
+    """Of a quantity that has mostly two values, the likelier one, by its moments E[x], E[x²], E[x³]; the mean of both
+    where they are equally likely."""
+    variance = (second - first * first).clamp(min=1e-12)
+    skew = (third - 3 * first * second + 2 * first**3) / variance**1.5
+    root = (skew * skew + 4).sqrt()
+    likely_high, likely_low = (((1 - sign * skew / root) / 2) ** _SHARPLY for sign in (1, -1))
+    above, below = ((skew + sign * root) / 2 for sign in (1, -1))
+    return first + variance.sqrt() * (likely_high * above + likely_low * below) / (likely_high + likely_low)
 
 
 class SplatModel(Model):
@@ -134,6 +146,22 @@ class SplatModel(Model):
         else:
             image = blur_model("scatter").picture(seen, camera, lens, shot).image
         return View(image, drawn.mean_disparity(), drawn.alpha)
+
+    @torch.no_grad()
+    def surface(self, camera: Camera, sharp: View) -> Tensor:
+        projected = project(self.seen_by(camera), camera, style=self.style)
+        disparity, drawn = projected.table[:, 9], projected.reach > 0
+        if not bool(drawn.any()):
+            return sharp.disparity
+        low = disparity[drawn].min()
+        step = (disparity[drawn].max() - low).clamp(min=1e-12)
+        share = ((disparity - low) / step).clamp(0, 1)
+        powers = torch.stack([share, share**2, share**3], dim=1)  # drawn as colours
+        table = torch.cat([projected.table[:, :6], powers, projected.table[:, 9:]], dim=1)
+        seen = rasterise(projected._replace(table=table), camera.width, camera.height)
+        moments = seen.light.double() / seen.alpha.double().clamp(min=1e-6)[..., None]
+        found = low + step * likely_value(*moments.unbind(-1)).to(low)
+        return torch.where(seen.alpha > _FAINT, found, sharp.disparity)
 
     @torch.no_grad()
     def light(self, camera: Camera, curve: Curve) -> Tensor:

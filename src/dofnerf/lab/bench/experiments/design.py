@@ -54,7 +54,7 @@ def splat(own: SplatConfig) -> Choices:
         },
         "pinhole stage weighs blurred and sharp photos alike": {"method": {"sharp_first": False}},
         "no weight on image gradients": {"method": {"gradient_loss": 0.0}},
-        "a sparse-gradient prior of 0.001": {"method": {"gradient_prior": 0.001}},
+        "no sparse-gradient prior": {"method": {"gradient_prior": 0.0}},
         "Gaussians are not flattened": {"method": {"flatness": 0.0}},
         "no growth": {"method": {"grow": False}},
         "one exposure for all photos": {"exposure": {"exposure": False}},
