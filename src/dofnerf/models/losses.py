@@ -51,12 +51,14 @@ def photo_loss(
     return loss, error.detach(), off.detach()
 
 
-def sparse_gradient_prior(image: Tensor) -> Tensor:
+def sparse_gradient_prior(image: Tensor, weights: Tensor | None = None) -> Tensor:
     """Mean of |∇|^0.4 over a picture (H, W, 3), all colours together: a hyper-Laplacian prior, since gradients of sharp
-    pictures are small almost everywhere and large at a few edges. Values above white count as white."""
+    pictures are small almost everywhere and large at a few edges. Values above white count as white; `weights` (H, W)
+    multiply what a pixel counts."""
     seen = image.clamp(max=1.0)
     across, down = seen[:-1].diff(dim=1), seen[:, :-1].diff(dim=0)
-    return ((across.square() + down.square()).sum(-1) + _SOFT**2).pow(_POWER / 2).mean()
+    cost = ((across.square() + down.square()).sum(-1) + _SOFT**2).pow(_POWER / 2)
+    return (cost if weights is None else cost * weights[:-1, :-1]).mean()
 
 
 def thickness_loss(log_scales: Tensor, pixel: Tensor) -> Tensor:

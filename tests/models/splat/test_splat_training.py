@@ -67,6 +67,8 @@ def test_a_step_is_cheaper_than_a_ramp_and_flat_is_cheapest():
     one = (3 * 0.8**2 + 1e-4) ** 0.2
     assert costs[1] == pytest.approx((one + 7 * 1e-4**0.2) / 8, rel=1e-5)
     assert costs[2] == pytest.approx((3 * 0.1**2 + 1e-4) ** 0.2, rel=1e-4)
+    left = torch.cat([torch.ones(9, 3), torch.zeros(9, 6)], dim=1)
+    assert float(sparse_gradient_prior(step, left)) == pytest.approx(3 / 8 * costs[0])  # the step has weight 0
     assert float(sparse_gradient_prior(step + 1)) == pytest.approx(costs[0])  # what is whiter than white does not show
 
 
@@ -113,9 +115,11 @@ def losses_of(stage, **own):
         steps.before(0, torch.Generator())
         found.append(float(steps(stage, torch.Generator().manual_seed(1)).loss.detach()))
     photo = int(run.learner.memory["order"][0])
-    return *found, 4 * 0.5 * float(
-        sparse_gradient_prior(run.model.picture(data.cameras[photo], degree=0).image.detach())
+    sharp, lens = run.model.picture(data.cameras[photo], degree=0), run.learner.quantities.lens
+    radius = float(lens.aperture[photo].detach()) * (
+        float(lens.focus_disparity[photo].detach()) - sharp.disparity.detach()
     )
+    return *found, 4 * 0.5 * float(sparse_gradient_prior(sharp.image.detach(), (radius / 8).square().clamp(max=1)))
 
 
 def gradients(loss, learner):

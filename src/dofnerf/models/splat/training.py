@@ -32,6 +32,7 @@ from dofnerf.scenes import Scene
 
 _TILE = 8  # columns of a tile of the rasteriser: cut between two of them, none is drawn twice
 _KEPT = 40_000_000  # pixels of shrunk photos that are kept: half a gigabyte
+_HIDES = 8.0  # pixels of blur radius in a photo from which on the sparse-gradient prior counts in full
 _PRIOR_STEPS = 4  # the sparse-gradient prior, which takes a view of its own, counts fourfold in every fourth step
 
 
@@ -100,16 +101,18 @@ class SplatSteps(Steps):
             whole = parts == 1 and blur_model(self.config.blur).divides
             aperture = self.lens.aperture[photo] * (chosen.scale * (self.config.blur_width if whole else 1.0))
             lens = Lens(aperture, shape=self.lens.shape, focus_disparity=self.lens.focus_disparity[photo])
-        image = self._drawn(among, camera, lens, self.config.blur, degree, parts, chosen.turn, self.light)
+        image, _ = self._drawn(among, camera, lens, self.config.blur, degree, parts, chosen.turn, self.light)
         image = _own(self.quantities.develop(image, photo, pixels), among)
         loss, error, off = photo_loss(image, target, self.config.gradient_loss if blurs else 0.0, mask)
         if not bool(torch.isfinite(error)):
             raise NotFinite("the splats gave a colour that is not a number")
         if blurs:
             # Together, as growth: none of several processes has more to do.
-            if self.config.gradient_prior and parts > 1 and self.step // self.config.at_once % _PRIOR_STEPS == 0:
-                sharp = self._drawn(among, camera, degree=degree)
-                loss = loss + _PRIOR_STEPS * self.config.gradient_prior * sparse_gradient_prior(sharp)
+            due = self.step // self.config.at_once % _PRIOR_STEPS == 0
+            if self.config.gradient_prior and due and parts > 1 and lens is not None:
+                sharp, disparity = self._drawn(among, camera, degree=degree)
+                hidden = (lens.coc_radius_from_disparity(disparity).detach() / _HIDES).square().clamp(max=1)
+                loss = loss + _PRIOR_STEPS * self.config.gradient_prior * sparse_gradient_prior(sharp, hidden)
         elif lens is None and self.sharpness is not None:
             off = residual(image, target, mask=mask)
             loss = (off.square() * self.sharpness.at(photo, (camera.height, camera.width))[..., None]).mean()
@@ -134,15 +137,18 @@ class SplatSteps(Steps):
         if any(map(self.growth.moves_after, self.config.together(step))):
             self.growth.move(self.model, self.memory, generator, adam)
 
-    def _drawn(self, among: Workers, camera: Camera, *given: Any, **named: Any) -> Tensor:
-        """`SplatModel.picture`, of which each process draws its columns; gradients reach what is our own."""
+    def _drawn(self, among: Workers, camera: Camera, *given: Any, **named: Any) -> tuple[Tensor, Tensor]:
+        """`SplatModel.picture` and its disparity, of which each process draws its columns; gradients reach what is our
+        own."""
         if among.count == 1:
-            return self.model.picture(camera, *given, **named).image
+            return self.model.picture(camera, *given, **named)[:2]
         mine = _columns(camera.width, among)
-        own = self.model.background.new_zeros(camera.height, 0, 3) + 0 * self.model.means.sum()
+        own = self.model.background.new_zeros(camera.height, 0, 4) + 0 * self.model.means.sum()
         if mine.start < mine.stop:  # there are fewer tiles than processes otherwise
-            own = self.model.picture(camera, *given, **named | {"columns": (mine.start, mine.stop)}).image
-        return among.join(own, camera.width, dim=1, part=mine)
+            view = self.model.picture(camera, *given, **named | {"columns": (mine.start, mine.stop)})
+            own = torch.cat([view.image, view.disparity[..., None]], dim=-1)
+        whole = among.join(own, camera.width, dim=1, part=mine)
+        return whole[..., :3], whole[..., 3]
 
     def _choose(self, step: int, stage: str, generator: torch.Generator) -> Chosen:
         order = self.memory["order"]
