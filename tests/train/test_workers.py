@@ -107,8 +107,10 @@ def test_two_processes_end_with_the_splats_of_one(folder, alone, name):
     for key, value in run.learner.tensors().items():
         if key.startswith(("model.", "lens.", "exposure.")) and value.is_floating_point():
             moved, off = value - start[key], together[key] - value
-            # Adam divides by the size of a gradient: where that is next to nothing, rounding becomes a step.
-            assert rms(off) <= 2e-3 * rms(moved) + 1e-7 and off.abs().max() <= 0.05 * moved.abs().max() + 1e-7, key
+            # Adam divides by the size of a gradient: where that is next to nothing, rounding becomes a step. Gaussians
+            # begin round, and have no rotation that anybody could see.
+            near, most = (0.06, 1.0) if key == "model.rotations" else (2e-3, 0.05)
+            assert rms(off) <= near * rms(moved) + 1e-7 and off.abs().max() <= most * moved.abs().max() + 1e-7, key
         if key.startswith("memory.") and value.is_floating_point():
             assert float(value.sum()) > 0 and torch.allclose(together[key], value, rtol=1e-3, atol=1e-6), key
 

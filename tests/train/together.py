@@ -53,6 +53,7 @@ def trainings():
         "nerf": (scene(), nerf),
         "one ray": (scene(), given.changed({"method": {"rays": 1}})),
         "splats": (scene(size=(40, 32)), splats(flatness=0.0)),
+        "splats, prior": (scene(size=(40, 32)), splats(flatness=0.0, gradient_prior=0.005)),
         "splats, scattered": (scene(size=(40, 12)), splats(blur="scatter")),
         "splats, two photos": (scene(size=(40, 32)), splats(flatness=0.0, photos_per_step=2)),
         # Batches that begin at odd steps: errors are attributed by both processes, or by none.

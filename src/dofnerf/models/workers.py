@@ -11,12 +11,16 @@ from __future__ import annotations
 import atexit
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+# The last tensors given to gloo: the last to let go of one must not be its thread, which at Python's end would abort.
+_handed: deque[Tensor] = deque(maxlen=8)
 
 
 class Workers:
@@ -37,12 +41,14 @@ class Workers:
     def add(self, tensor: Tensor) -> Tensor:
         """The sum over all processes, in place; the same bits for all."""
         if self.count > 1:
+            _handed.append(tensor)
             _listen(lambda: dist.all_reduce(tensor))
         return tensor
 
     def same(self, tensor: Tensor) -> Tensor:
         """The first process's, in place."""
         if self.count > 1:
+            _handed.append(tensor)
             _listen(lambda: dist.broadcast(tensor, 0))
         return tensor
 
@@ -124,6 +130,7 @@ def gathered(device: torch.device) -> Iterator[Workers]:
         atexit.register(_leave)  # not sooner: a program may train several runs, and processes can meet only once
     try:
         yield Workers(dist.get_rank(), dist.get_world_size())
+        _listen(dist.barrier)  # nobody ends while the first still writes
     except Exception:
         _leave()  # or the others would wait for us; Ctrl-C stops all at once
         raise
@@ -132,13 +139,16 @@ def gathered(device: torch.device) -> Iterator[Workers]:
 def _leave() -> None:
     if dist.is_initialized():
         dist.destroy_process_group()
+        _handed.clear()
 
 
 def _listen(talk: Callable[[], object]) -> None:
     """When another process died, say so in one line."""
     try:
         talk()
+        return
     except RuntimeError as error:
         time.sleep(0.5)  # gloo's thread lets go of the tensor meanwhile; were Python at its end, it would abort
         line = " ".join(str(error).split())[:160]
-        raise ConnectionError(f"the other processes of this run do not answer; one of them failed ({line})") from None
+    # Not above: what it holds of gloo would live as long as this error.
+    raise ConnectionError(f"the other processes of this run do not answer; one of them failed ({line})")

@@ -255,7 +255,7 @@ def look(learner: Learner, data: TrainingData) -> list[Seen]:
         view = learner.model.view(camera)
         radius = aperture * (focus - view.disparity)
         weight = radius.square() / (radius.square() + _CLEAR**2)
-        least = least_blur(learner, cameras, camera, view.disparity)
+        least = least_blur(learner, cameras, i, view.disparity, width / wide)
         weight = weight * torch.exp(-(least / _SHARP).square())
         mask = data.mask(i)
         if mask is not None:
@@ -291,19 +291,20 @@ def look(learner: Learner, data: TrainingData) -> list[Seen]:
     return found
 
 
-def least_blur(learner: Learner, cameras: Sequence[Camera], camera: Camera, disparity: Tensor) -> Tensor:
-    """(H, W), pixels: of what a `camera` shows at each pixel, at a `disparity` (H, W), the smallest blur radius in any
-    of the photos, whose `cameras` are of that size."""
+def least_blur(learner: Learner, cameras: Sequence[Camera], photo: int, disparity: Tensor, scale: float) -> Tensor:
+    """(H, W), pixels: of what a photo shows at each pixel, at a `disparity` (H, W), the smallest blur radius in any of
+    the photos, whose `cameras` are of that size, `scale` times as large as the photos."""
+    camera = cameras[photo]
     across, down = np.meshgrid(np.arange(camera.width) + 0.5, np.arange(camera.height) + 0.5)
-    depth = 1 / disparity.double().clamp(min=1e-6).numpy().ravel()
+    depth = 1 / disparity.double().clamp(min=1e-6).cpu().numpy().ravel()
     points = camera.unproject(np.stack([across.ravel(), down.ravel()], -1), depth)
     least = np.full(len(points), math.inf)
-    lens, scale = learner.lens, camera.fx / learner.setting.focal[0]
+    lens = learner.lens
     for other, aperture, focus in zip(cameras, lens.aperture.tolist(), lens.focus_disparity.tolist(), strict=True):
         pixels, away = other.project(points)
         radius = scale * aperture * np.abs(focus - 1 / np.maximum(away, 1e-6))
         least = np.where((away > 0) & other.contains(pixels), np.minimum(least, radius), least)
-    return torch.from_numpy(least).reshape(disparity.shape).float()
+    return torch.from_numpy(least).reshape(disparity.shape).to(disparity)
 
 
 def smoothed(image: Tensor) -> Tensor:

@@ -69,6 +69,7 @@ def test_a_step_is_cheaper_than_a_ramp_and_flat_is_cheapest():
     assert costs[2] == pytest.approx((3 * 0.1**2 + 1e-4) ** 0.2, rel=1e-4)
     left = torch.cat([torch.ones(9, 3), torch.zeros(9, 6)], dim=1)
     assert float(sparse_gradient_prior(step, left)) == pytest.approx(3 / 8 * costs[0])  # the step has weight 0
+    assert float(sparse_gradient_prior(torch.rand(1, 9, 3))) == 0
     assert float(sparse_gradient_prior(step + 1)) == pytest.approx(costs[0])  # what is whiter than white does not show
 
 
@@ -94,7 +95,8 @@ def test_a_photo_that_may_be_cut_off_says_only_this_bright_or_brighter():
         ({"flatness": -1.0}, "--flatness must be 0 or more"),
         ({"degree": 3}, "--degree must be 0, 1 or 2"),
         ({"splats": -1}, "--splats must be 0 to"),
-        ({"photos_per_step": 0}, "--photos-per-step must be 1 or more"),
+        ({"photos_per_step": 0}, "--photos-per-step must be 1 to 16"),
+        ({"photos_per_step": 17}, "--photos-per-step must be 1 to 16"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(wrong, reason):
@@ -168,7 +170,7 @@ class Brightness(Loss):
         return outcome.shown.mean()
 
 
-@pytest.mark.parametrize("photos", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize("photos", [1, 2, 3, 7, 16])
 def test_a_stage_has_as_many_photos_however_many_a_step_takes(photos):
     own, taken, step = SplatConfig(5, 7, 4, photos_per_step=photos), [], 0
     while step < own.total:
@@ -178,8 +180,9 @@ def test_a_stage_has_as_many_photos_however_many_a_step_takes(photos):
         step = batch.stop
     assert taken == list(range(16))
     growth = Growth(1240, at_once=photos)
-    due = [sum(map(growth.is_due, range(first, first + 100))) for first in range(200, 900, 100)]
-    assert sum(due) == pytest.approx(7 * 25, rel=0.1 if photos < 20 else 0.5)
+    taken_together = [step for step in range(0, 1240, photos) if growth.is_due(step)]
+    due = [photos * sum(first <= step < first + 100 for step in taken_together) for first in range(200, 900, 100)]
+    assert min(due) > 0 and sum(due) == pytest.approx(7 * 25, rel=0.3)
 
 
 def test_searches_are_made_once_though_their_steps_are_taken_with_others(monkeypatch):

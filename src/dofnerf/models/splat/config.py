@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _FEWEST, _MANY, _MOST = 10_000, 60_000, 200_000  # Gaussians, unless asked for
 MOST_SPLATS = 10_000_000
+MOST_PHOTOS = 16  # in a step: with more, Gaussians would move between steps that attribute no error
 # Cost in a training step of a pixel, of a Gaussian that is seen, and of any, which is projected. The unit is
 # `Plan.view`, a pixel of a view that has one Gaussian for every two pixels (docs/lab/2026-11-18-speed.md).
 _PIXEL, _SEEN, _ANY = 0.38, 1.07, 0.84
@@ -60,14 +61,14 @@ class SplatConfig(MethodConfig):
     Gaussian is more pointed than the disc, and apertures would grow to make up for it. 1 in `best`."""
     photos_per_step: int = 1
     """Photos that move the scene together. They count as so many steps, so that a run sees as many photos as with 1;
-    rates rise by the root, Adam's memory spans as many photos. Several processes take whole photos if there is one for
-    each. Memory grows with them."""
+    rates rise by the root, Adam's memory spans as many photos. 16 at the most. Several processes take whole photos if
+    there is one for each. Memory grows with them."""
     gradient_loss: Annotated[float, tyro.conf.arg(aliases=("--detail",))] = 1.0
     """Weight of the squared differences between neighbouring pixels' residuals, in photos through a lens: what blur
     hides learns slowest."""
     gradient_prior: Annotated[float, tyro.conf.arg(aliases=("--edges",))] = 0.0005
     """Weight of the sparse-gradient prior on the sharp picture, in steps with sub-apertures: without it, what no photo
-    shows in focus is drawn in strokes. A pixel counts by its blur in the photo, in full from 8 pixels of radius on. It
+    shows in focus is drawn in strokes. A pixel counts by its blur in the step's picture, in full from 8 pixels on. It
     takes a view of its own in every fourth step."""
     flatness: float = 0.003
     """Weight of the loss that flattens Gaussians which are thicker than 0.3 pixels, once there is a lens; 0 in `best`:
@@ -112,8 +113,8 @@ class SplatConfig(MethodConfig):
             raise ValueError(f"sub_apertures and early_sub_apertures must be 1 or more, found {found}")
         if not 0 < self.blur_width <= 4:
             raise ValueError(f"--blur-width must be above 0 and 4 at the most, found {self.blur_width:g}")
-        if self.photos_per_step < 1:
-            raise ValueError(f"--photos-per-step must be 1 or more, found {self.photos_per_step}")
+        if not 1 <= self.photos_per_step <= MOST_PHOTOS:
+            raise ValueError(f"--photos-per-step must be 1 to {MOST_PHOTOS}, found {self.photos_per_step}")
         rates = [getattr(self, f"{name}_rate") for name in ("place", "size", "turn", "opacity", "colour", "direction")]
         if self.fall not in ("linear", "exponential"):
             raise ValueError(f"--fall must be linear or exponential, found {self.fall!r}")

@@ -32,7 +32,7 @@ from dofnerf.scenes import Scene
 
 _TILE = 8  # columns of a tile of the rasteriser: cut between two of them, none is drawn twice
 _KEPT = 40_000_000  # pixels of shrunk photos that are kept: half a gigabyte
-_HIDES = 8.0  # pixels of blur radius in a photo from which on the sparse-gradient prior counts in full
+_HIDES = 8.0  # pixels of blur radius in the picture of a step from which on the sparse-gradient prior counts in full
 _PRIOR_STEPS = 4  # the sparse-gradient prior, which takes a view of its own, counts fourfold in every fourth step
 
 
@@ -245,8 +245,9 @@ class SplatMethod(Method):
         }
         if name == "best":
             parts: dict[str, Any] = {"sub_apertures": 28, "early_sub_apertures": 28}
-            # What `fast` does otherwise was not measured with so many steps.
-            unchanged: dict[str, Any] = {"fall": "exponential", "decay": 0.1, "flatness": 0.0, "blur_width": 1.0}
+            # These of `fast` were not measured with so many steps.
+            unchanged: dict[str, Any] = {"fall": "exponential", "decay": 0.1, "flatness": 0.0}
+            unchanged |= {"gradient_prior": 0.001, "blur_width": 1.0}
             return Preset(SplatConfig(200, 400, sub_aperture_steps=1600, **parts, **unchanged), others)
         return Preset(SplatConfig(), others)
 

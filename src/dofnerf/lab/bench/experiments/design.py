@@ -47,7 +47,9 @@ def splat(own: SplatConfig) -> Choices:
         "no aperture consistency loss": {"aperture_consistency": {"aperture_consistency": 0.0}},
         "search once, also where no lens is found": {"lens": {"refits": ()}},
         "a second search for all photos": {"lens": {"refit_all": True}},
-        "no stage with sub-apertures": {"method": {"lens_steps": both, "sub_aperture_steps": 0}},
+        "no stage with sub-apertures, no sparse-gradient prior": {
+            "method": {"lens_steps": both, "sub_aperture_steps": 0}
+        },
         "whole Gaussians blurred with a disc's variance": {"method": {"blur_width": 1.0}},
         f"{2 * own.sub_apertures} sub-apertures instead of {own.sub_apertures}": {
             "method": {"sub_apertures": 2 * own.sub_apertures}
