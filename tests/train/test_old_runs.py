@@ -84,9 +84,9 @@ def test_it_is_resumed(old, tmp_path):
 @pytest.mark.parametrize("name", ["fast", "best"])
 def test_a_run_of_before_there_was_a_width_of_blur_has_none(name):
     told = to_plain(preset(name, "splat"))
-    del told["method"]["blur_width"], told["method"]["photos_per_step"]
+    del told["method"]["blur_width"], told["method"]["prior_blur"], told["method"]["photos_per_step"]
     found = config_from(told).method
-    assert (found.blur_width, found.photos_per_step) == (1.0, 1)
+    assert (found.blur_width, found.prior_blur, found.photos_per_step) == (1.0, 0.0, 1)
 
 
 def test_a_character_of_before_there_was_a_pupil_has_none():

@@ -139,6 +139,7 @@ def _with_new_names(plain: dict[str, Any]) -> dict[str, Any]:
         part("method").setdefault("fall", "exponential")  # the only way there was
     if splats and part("method"):
         part("method").setdefault("blur_width", 1.0)
+        part("method").setdefault("prior_blur", 0.0)
     if sampling:
         kept = {one.name for one in fields(preset("fast", plain["field"]).method.sampling)}
         for name in _OF_SAMPLING - kept:

@@ -95,6 +95,7 @@ def test_a_photo_that_may_be_cut_off_says_only_this_bright_or_brighter():
         ({"flatness": -1.0}, "--flatness must be 0 or more"),
         ({"degree": 3}, "--degree must be 0, 1 or 2"),
         ({"splats": -1}, "--splats must be 0 to"),
+        ({"prior_blur": -1.0}, "--prior-blur must be 0 or more"),
         ({"photos_per_step": 0}, "--photos-per-step must be 1 to 16"),
         ({"photos_per_step": 17}, "--photos-per-step must be 1 to 16"),
     ],

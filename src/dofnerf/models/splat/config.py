@@ -68,8 +68,10 @@ class SplatConfig(MethodConfig):
     hides learns slowest."""
     gradient_prior: Annotated[float, tyro.conf.arg(aliases=("--edges",))] = 0.0005
     """Weight of the sparse-gradient prior on the sharp picture, in steps with sub-apertures: without it, what no photo
-    shows in focus is drawn in strokes. A pixel counts by its blur in the step's picture, in full from 8 pixels on. It
-    takes a view of its own in every fourth step."""
+    shows in focus is drawn in strokes. It takes a view of its own in every fourth step."""
+    prior_blur: float = 8.0
+    """Pixels of blur radius in a step's picture from which on a pixel counts in full for that prior; with less, by the
+    square of its blur. 0, as in `best`: all count alike."""
     flatness: float = 0.003
     """Weight of the loss that flattens Gaussians which are thicker than 0.3 pixels, once there is a lens; 0 in `best`:
     things have surfaces, and photos out of focus cannot tell a surface from a blob."""
@@ -105,6 +107,8 @@ class SplatConfig(MethodConfig):
             flag, value = f"--{name.replace('_', '-')}", getattr(self, name)
             if not 0 <= value < math.inf:
                 raise ValueError(f"{flag} must be 0 or more and finite, found {value:g}")
+        if not 0 <= self.prior_blur < math.inf:
+            raise ValueError(f"--prior-blur must be 0 or more and finite, found {self.prior_blur:g}")
         if min(self.early_pixels, self.step_pixels) < 1000:
             found = f"{self.early_pixels} and {self.step_pixels}"
             raise ValueError(f"early_pixels and step_pixels must be 1000 or more, found {found}")

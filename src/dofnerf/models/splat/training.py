@@ -32,7 +32,6 @@ from dofnerf.scenes import Scene
 
 _TILE = 8  # columns of a tile of the rasteriser: cut between two of them, none is drawn twice
 _KEPT = 40_000_000  # pixels of shrunk photos that are kept: half a gigabyte
-_HIDES = 8.0  # pixels of blur radius in the picture of a step from which on the sparse-gradient prior counts in full
 _PRIOR_STEPS = 4  # the sparse-gradient prior, which takes a view of its own, counts fourfold in every fourth step
 
 
@@ -111,7 +110,8 @@ class SplatSteps(Steps):
             due = self.step // self.config.at_once % _PRIOR_STEPS == 0
             if self.config.gradient_prior and due and parts > 1 and lens is not None:
                 sharp, disparity = self._drawn(among, camera, degree=degree)
-                hidden = (lens.coc_radius_from_disparity(disparity).detach() / _HIDES).square().clamp(max=1)
+                radius, full = lens.coc_radius_from_disparity(disparity).detach(), self.config.prior_blur
+                hidden = (radius / full).square().clamp(max=1) if full else None
                 loss = loss + _PRIOR_STEPS * self.config.gradient_prior * sparse_gradient_prior(sharp, hidden)
         elif lens is None and self.sharpness is not None:
             off = residual(image, target, mask=mask)
@@ -247,7 +247,7 @@ class SplatMethod(Method):
             parts: dict[str, Any] = {"sub_apertures": 28, "early_sub_apertures": 28}
             # These of `fast` were not measured with so many steps.
             unchanged: dict[str, Any] = {"fall": "exponential", "decay": 0.1, "flatness": 0.0}
-            unchanged |= {"gradient_prior": 0.001, "blur_width": 1.0}
+            unchanged |= {"gradient_prior": 0.001, "prior_blur": 0.0, "blur_width": 1.0}
             return Preset(SplatConfig(200, 400, sub_aperture_steps=1600, **parts, **unchanged), others)
         return Preset(SplatConfig(), others)
 
