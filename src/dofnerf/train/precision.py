@@ -41,8 +41,8 @@ _LAYERS = 2  # with 4 it takes nearly twice as long, and standard errors are wit
 _STEP = 0.2  # pixels of blur, for finite differences
 _MOST = 1e6  # stands for "nothing is known"
 # Fitted by benchmarks/error_bars.py: the factor, and what is common to all photos of a run.
-_FACTOR = {"aperture": 7.2, "focus_disparity": 4.5}  # fitted with 8 layers (6.4 and 4.0), times 1.13
-_COMMON_APERTURE = 0.025  # of the aperture
+_FACTOR = {"aperture": 5.8, "focus_disparity": 4.5}
+_COMMON_APERTURE = 0.021  # of the aperture
 _COMMON_FOCUS = 0.046  # pixels of blur
 _UNKNOWN = 0.5  # of the aperture, or of the range of disparities: with larger errors, nothing is known
 
