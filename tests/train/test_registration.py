@@ -51,6 +51,19 @@ def test_what_is_masked_moves_nothing(world):
     assert np.linalg.norm(shift) < 1e-6 * depth
 
 
+def test_what_is_masked_holds_nothing(world):
+    """Masked pixels, which are no evidence that the camera is right, must not slow it down."""
+    model, camera, depth = world
+    true = moved(camera, np.array([0.003, 0.002, 0]), np.zeros(3))
+    photo, mask = model.view(true).image.clone(), torch.ones(camera.height, camera.width)
+    photo[:, : 2 * camera.width // 3], mask[:, : 2 * camera.width // 3] = 0.7, 0.0
+    left = []
+    for known in (Target(photo, 2.2, mask), Target(model.view(true).image, 2.2)):
+        found = register(known, model.view, camera, Prior(camera, depth, 1e3), rounds=2)
+        left.append(np.linalg.norm(motion(true, found.camera)[0]) / np.linalg.norm(motion(true, camera)[0]))
+    assert left[0] < 0.2 and left[1] < 0.2
+
+
 def test_a_strong_prior_holds_the_camera(world):
     model, camera, depth = world
     true = moved(camera, np.array([0.004, 0, 0]), np.zeros(3))

@@ -61,9 +61,8 @@ def sightings(target: Target, view: View, camera: Camera, points: np.ndarray, sp
     here = view.disparity.double().cpu().numpy()[at]
     seen &= np.abs(here - 1 / np.where(seen, depth, 1.0)) < _THICK * span
     off = residual(view.image, target.photo, mask=target.mask)
-    weight = robust_weights(off)
+    weight = robust_weights(off, target.mask)
     if target.mask is not None:
-        weight = weight * target.mask[..., None]
         seen &= target.mask.cpu().numpy()[at] > 0
     held = held_back((height, width)).to(off.device)[..., None]
     share = min(1.0, height * width / (4 * np.pi * _WINDOW**2 * max(int(seen.sum()), 1))) / _ALIKE

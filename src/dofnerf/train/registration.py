@@ -78,7 +78,7 @@ def register(
         errors.append(float(off[held].abs().mean()))
         if turn == rounds or (turn == 1 and errors[1] > (1 - _HOPELESS) * errors[0]):
             break
-        found = _step(image, view.disparity, off, held, camera, (target.light, prior))
+        found = _step(image, view.disparity, off, held, camera, (target, prior))
         camera, log_gain = moved(camera, found[:3], found[3:6]), log_gain + found[6:]
     return Registered(camera, log_gain, errors[0], errors[-1])
 
@@ -91,13 +91,13 @@ def developed(image: Tensor, log_gain: np.ndarray, light: Curve) -> Tensor:
 
 
 def _step(
-    image: Tensor, disparity: Tensor, off: Tensor, held: Tensor, camera: Camera, known: tuple[Curve, Prior]
+    image: Tensor, disparity: Tensor, off: Tensor, held: Tensor, camera: Camera, known: tuple[Target, Prior]
 ) -> np.ndarray:
     """Turn, shift (world axes), and changes of the logarithms of the gains, (9,): least squares over pixels not `held`
     back."""
-    light, prior = known
+    (_, light, mask), prior = known
     slopes = torch.cat([motion_slopes(image, disparity, camera), gain_slopes(image, light)], dim=-1)
-    weight = (~held)[..., None] * robust_weights(off)
+    weight = (~held)[..., None] * robust_weights(off, mask)
     slopes, weight, wanted = (part.double() for part in (slopes.flatten(0, 2), weight.flatten(), -off.flatten()))
     normal = (slopes.T @ (slopes * weight[:, None])).cpu().numpy()
     right = (slopes.T @ (weight * wanted)).cpu().numpy()
@@ -110,13 +110,14 @@ def _step(
     return np.concatenate([axes @ found[:3], axes @ found[3:6], found[6:]])
 
 
-def robust_weights(off: Tensor) -> Tensor:
+def robust_weights(off: Tensor, mask: Tensor | None = None) -> Tensor:
     """Weights (H, W, 3) of residuals in least squares, in units of their usual square: Cauchy's, and none at the rim,
-    where there is no slope."""
-    usual = 1.5 * float(off.abs().median()) + 1e-4
+    where there is no slope, nor where `mask` (H, W) is 0, where nothing was seen."""
+    counted = off if mask is None else off[mask > 0]
+    usual = 1.5 * float(counted.abs().median() if counted.numel() else 0.0) + 1e-4
     weight = 1 / (1 + (off / (_SOFT * usual)).square()) / (_ALIKE * usual**2)
     weight[[0, -1]], weight[:, [0, -1]] = 0.0, 0.0
-    return weight
+    return weight if mask is None else weight * mask[..., None]
 
 
 def motion_slopes(image: Tensor, disparity: Tensor, camera: Camera) -> Tensor:
