@@ -103,7 +103,7 @@ class LensPage:
 
 def shape_facts(shape: Shape, directions: int) -> dict[str, Any]:
     """`blades`: 0 for a disc, 3 and more for a polygon, -1 for another shape, given as a table of its rim;
-    `character`: cat's eye, profile and pupil of the photos' own lens."""
+    `character`: cat's eye, profile and pupil of the photos' own lens; `blade`: how many it has, and their roundness."""
     told: dict[str, Any] = {"blades": 0, "rotation": round(math.degrees(shape.rotation), 9) % 360}
     if isinstance(shape, Blades):
         told["blades"] = shape.count
@@ -113,6 +113,7 @@ def shape_facts(shape: Shape, directions: int) -> dict[str, Any]:
     if isinstance(shape, RealLens):
         numbers = shape.cats_eye, *shape.profile, shape.pupil
         told |= {"shape": "Your lens", "character": [round(one, 6) for one in numbers]}
+        told["blade"] = [shape.blades, round(shape.roundness, 6)]
     return told
 
 

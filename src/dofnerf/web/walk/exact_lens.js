@@ -27,6 +27,7 @@ uniform vec3 background;  // linear, in the light of the view
 uniform vec4 place;       // of the camera: principal point (from the bottom left) and focal lengths, pixels
 uniform vec2 point;       // of the lens, from which the view is seen
 uniform vec4 character;   // cat's eye, two numbers of the profile, pupil
+uniform vec3 blades;      // of an opening that moves with the direction: count (0: a disc), turn, roundness
 uniform vec3 viewCurve;
 uniform vec3 lensCurve;
 out vec4 sum;
@@ -39,7 +40,14 @@ void main() {
   vec2 direction = (gl_FragCoord.xy - place.xy) / place.zw;
   vec2 from = point - character.w * direction;
   float p = min(dot(from, from), 1.0), cut = 1.0 - length(from + character.x * direction);
-  if (character.w != 0.0) cut = min(cut, 1.0 - length(from));
+  if (character.w != 0.0) {
+    float reach = 1.0, half_ = 3.14159265 / max(blades.x, 1.0);
+    if (blades.x > 0.0) {
+      float past = mod(atan(from.y, from.x) - blades.y, 2.0 * half_) - half_;
+      reach = mix(cos(half_) / cos(past), 1.0, blades.z);
+    }
+    cut = min(cut, reach - length(from));
+  }
   float bright = 1.0 + character.y * (2.0 * p - 1.0) + character.z * (6.0 * p * p - 6.0 * p + 1.0);
   bool cuts = character.x != 0.0 || character.w != 0.0;
   float weight = max(bright, 0.0) * (cuts ? clamp(cut / 0.04 + 0.5, 0.0, 1.0) : 1.0);
@@ -201,20 +209,21 @@ export class LensRenderer {
     }
     const t = this.targets, point = lens.aperture > 0 ? this.points[this.count % this.points.length] : [0, 0];
     this.splats.draw(t.view, throughPoint(camera, lens, point), PINHOLE, 0, this.scene.curve);
-    const through = { point, character: lens.character };
+    const through = { point, character: lens.character, blades: lens.blades };
     this.put(t.view, this.count ? t.mean : null, t.next, this.scene.curve, camera, through);
     [t.mean, t.next] = [t.next, t.mean];
     return ++this.count;
   }
 
-  put(view, mean, into, curve, camera, { point = [0, 0], character = null, opaque = 0 } = {}) {
+  put(view, mean, into, curve, camera, { point = [0, 0], character, blades, opaque = 0 } = {}) {
     const { width, height, cx = 0, cy = 0, fx = 1, fy = 1 } = camera;
     into.bind(width, height);
     const { background, lensCurve } = this.scene;
     // A texture must not be read while it is drawn into: without a mean, the view stands in for it.
     cover(this.gl, program(this.gl, COVER, ADD), [view.texture, (mean || view).texture], {
       view: { unit: 0 }, mean: { unit: 1 }, first: mean ? 0 : 1, opaque, background: linear(background, curve),
-      viewCurve: curve, lensCurve, point, character: character || [0, 0, 0, 0], place: [cx, height - cy, fx, fy],
+      viewCurve: curve, lensCurve, point, character: character || [0, 0, 0, 0],
+      blades: blades || [0, 0, 0], place: [cx, height - cy, fx, fy],
     });
   }
 

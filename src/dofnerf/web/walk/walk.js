@@ -96,11 +96,14 @@ export class Walk {
   // The lens as the renderer takes it, before a camera.
   lensFor(camera, { opening, focus } = this.view.lens) {
     const character = this.view.lens.blades < 0 ? this.facts.character : null;
-    return { aperture: opening * this.view.pose.focal * camera.fx, focus, character };
+    const [count, roundness] = this.facts.blade || [0, 0];
+    const blades = [count, (this.view.lens.rotation * Math.PI) / 180, roundness];
+    return { aperture: opening * this.view.pose.focal * camera.fx, focus, character, blades };
   }
 
   reach({ blades, rotation } = this.view.lens) {
     const rim = this.facts.rim, turn = rim ? Math.round((rotation / 360) * rim.length) : 0;
+    if (blades < 0 && this.facts.character && this.facts.character[3]) return bladesReach(0, 0); // moves: by weights
     if (blades < 0 && rim) return rim.map((_, i) => rim[(((i - turn) % rim.length) + rim.length) % rim.length]);
     return bladesReach(blades, rotation);
   }
