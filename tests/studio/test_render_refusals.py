@@ -106,6 +106,11 @@ BAD = {
     "stops of a file": (["wall.ply", "--stops", "1"], ["--stops", "--aperture"]),
     "stops and f-stop": (["run", "--stops", "1", "--fstop", "2"], ["--stops and --fstop"]),
     "no such stops": (["run", "--stops", "99"], ["--stops", "32"]),
+    "blades of your lens": (
+        ["run", "--aperture", "9", "--shape", "learned", "--blades", "6"],
+        ["--shape learned", "--blades and --rotation"],
+    ),
+    "turn of your lens": (["run", "--aperture", "9", "--shape", "learned", "--rotation", "6"], ["--shape learned"]),
     "f-stop 0": (["wall.ply", "--fstop", "0"], ["--fstop", "0"]),
     "unit 0": (["wall.ply", "--fstop", "2", "--unit", "0"], ["--unit", "0"]),
     "unit alone": (["wall.ply", "--unit", "2"], ["--unit", "--fstop"]),

@@ -200,6 +200,8 @@ def test_your_lens_is_offered_where_pictures_are_taken(tmp_path, monkeypatch):
     assert main([*shot, "--out", "yours.png"]) == 0
     wanted = run.render(camera, opening, NEAR, TRUTH).image.clamp(0, 1).numpy()
     assert np.abs(read_image("yours.png") - wanted).max() < 0.6 / 255
+    single = ["export", "run", "--html", "--single-view", "--view", "0", "--shape", "learned", "--out", "one.html"]
+    assert main(single) == 0 and '"Your lens"' in (tmp_path / "one.html").read_text(encoding="utf-8")
     assert main(["export", "run", "--html", "--out", "scene.html"]) == 0
     page = (tmp_path / "scene.html").read_text(encoding="utf-8")
     assert '"Your lens"' in page and '"character":[1.0,0.5,0.0,0.3]' in page.replace(", ", ",").replace('": ', '":')

@@ -127,6 +127,8 @@ class ShapeFlags:
             raise ValueError(f"--blades must be 0 (a disc) or 3 to {MOST_BLADES}, found {self.blades}")
         if not math.isfinite(self.rotation):
             raise ValueError(f"--rotation must be finite, found {self.rotation:g}")
+        if self.shape == LEARNED and (self.blades or self.rotation):
+            raise ValueError(f"--shape {LEARNED} has blades and a turn of its own: leave --blades and --rotation away")
         if self.shape not in (None, LEARNED):
             self.aperture_shape()
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
-from dataclasses import replace
 from pathlib import Path
 
 from dofnerf.files.outputs import write_text
@@ -68,7 +66,7 @@ class Page(Kind):
         aperture, _ = flags.opening(camera.width, camera, job.source.optics) or automatic_aperture(
             picture.sharp, [disparity]
         )
-        shape = replace(flags.aperture_shape(), rotation=math.radians(flags.rotation))
+        shape = flags.aperture_shape(job.source.optics)
         far, near = picture.sharp.disparity_range()
         widest = WIDEST * AUTOMATIC_BLUR * camera.width / max(near - far, 1e-9)
         photos = job.source.optics
