@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+FULL_FRAME = 36.0  # millimetres along the longer side of a sensor, where nothing says how large it is
+
 
 @dataclass(frozen=True)
 class Camera:

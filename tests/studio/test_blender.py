@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,10 @@ def test_a_lens_in_millimetres():
     assert entry["focal"] == pytest.approx(50) and entry["fstop"] == pytest.approx(2)
     assert entry["focus"] == pytest.approx(2) and entry["shift"] == [0, 0]
     assert "fstop" not in camera_entry(camera, None, 1.0, 36.0, np.eye(3))
+    upright = replace(camera, width=480, height=640, cx=240.0, cy=320.0)  # the same camera and sensor
+    turned = camera_entry(upright, lens, 0.5, 36.0, np.eye(3))
+    assert turned["focal"] == pytest.approx(50) and turned["fstop"] == pytest.approx(2)
+    assert turned["sensor"] == pytest.approx(27)  # across the picture
 
 
 def test_the_script_says_who_made_it(tmp_path, capfd):

@@ -29,11 +29,13 @@ from small_shots import (
 from small_splats import through_points
 
 from dofnerf import scenes
+from dofnerf.camera import Camera
 from dofnerf.cli import main
 from dofnerf.files import has_more_than_8_bits, read_image, read_map
 from dofnerf.models.volume.weights import average_light
 from dofnerf.scenes import Lens, Viewpoint, read_cameras, write_cameras
 from dofnerf.scenes.exif import Exif
+from dofnerf.studio.flags import LensFlags
 from dofnerf.studio.shoot import exact, from_point
 from dofnerf.train import Run
 from oracles.lens_rays import render_exact
@@ -186,6 +188,17 @@ def test_the_paper_s_k_and_f_stops_by_hand(render, made):
     assert "aperture 1.012, focus 2: f/0.5 at 16.9 mm" in render(
         "wall.ply", *where, "--fstop", 0.5, "--unit", 1, "--sensor-width", 18
     )
+
+
+def test_an_f_stop_of_a_picture_held_upright():
+    """The sensor is as wide as the longer side: 50 mm at f/2 before 36 mm, whichever way the camera is held."""
+    wide = Camera(np.eye(4)[:3], 500.0, 500.0, 180.0, 120.0, 360, 240)
+    upright = replace(wide, width=240, height=360, cx=120.0, cy=180.0)
+    flags = LensFlags(fstop=2.0, unit=1.0)
+    for camera in (wide, upright):
+        assert flags.focal_mm(camera, None) == pytest.approx(50)
+        assert flags.opening(camera)[0] == pytest.approx(0.0125 * 500)
+        assert "on a sensor 36 mm wide" in flags.opening(camera)[1]
 
 
 def test_stops_are_relative_to_the_lens_of_the_photos(render, made):

@@ -13,8 +13,9 @@ from dofnerf import scenes
 from dofnerf.camera import Camera
 from dofnerf.models.splat.model import SplatModel
 from dofnerf.models.splat.raster import Gaussians, Style
+from dofnerf.optics import Lens
 from dofnerf.web import HERE, fill
-from dofnerf.web.walk_page import bundle, packed_scene, page
+from dofnerf.web.walk_page import Walk, bundle, packed_scene, page
 
 COUNT = 20_000
 
@@ -88,6 +89,14 @@ def test_every_module_of_the_page_is_used_and_short_lines():
         assert f"const ${path.stem} = " in script
         assert max(map(len, path.read_text(encoding="utf-8").splitlines())) <= 120, path
     assert "import " not in script.replace("importScripts", "") and "http" not in script.replace("https", "")
+
+
+def test_a_sensor_of_36_mm_is_along_the_longer_side():
+    """f/2.8 says the same of a camera held either way."""
+    wide = Camera(np.eye(4)[:3], 500.0, 500.0, 180.0, 120.0, 360, 240)
+    upright = Camera(np.eye(4)[:3], 500.0, 500.0, 120.0, 180.0, 240, 360)
+    told = [Walk("", (), one, Lens(5.0), (0.1, 1.0), 5.0, (0, 1, 0)).facts()["mm"] for one in (wide, upright)]
+    assert told == pytest.approx([50 / 500 * (360 * 240) ** 0.5] * 2)
 
 
 def test_a_camera_is_told_as_the_page_needs_it():

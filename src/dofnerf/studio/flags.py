@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from dofnerf.camera import Camera
+from dofnerf.camera import FULL_FRAME, Camera
 
 if TYPE_CHECKING:
     from dofnerf.optics import Lens, Shape
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dofnerf.train.scale import PhotoOptics, Scale
 
 AUTOMATIC_BLUR = 0.025  # the largest blur radius of an automatic aperture, in widths of the picture
-SENSOR = 36.0  # millimetres: full frame
 LIGHT = 2.2  # of pictures that say nothing about it
 LAYERS = 8
 LEARNED = "learned"  # --shape: the photos' own
@@ -164,7 +163,7 @@ class LensFlags(ShapeFlags):
     focal_length: Annotated[float | None, default("the camera's, on the sensor")] = None
     """Focal length of the lens for --fstop, in millimetres; refocus, which knows no camera, needs it."""
     sensor_width: Annotated[float | None, default("the photos', by EXIF; 36, full frame")] = None
-    """Width of the sensor for --fstop, in millimetres."""
+    """Width of the sensor for --fstop, in millimetres, along the longer side of the picture."""
     unit: Annotated[float | None, default("what the run knows")] = None
     """Metres in a scene unit, for f-numbers. Poses from photos alone have no scale: EXIF may give it, or measure
     something."""
@@ -211,16 +210,19 @@ class LensFlags(ShapeFlags):
         return None if photos is None else photos.scale
 
     def sensor(self, photos: PhotoOptics | None) -> float:
-        """Width of the sensor in millimetres."""
-        return self.sensor_width or (photos and photos.sensor_width) or SENSOR
+        """Width of the sensor in millimetres, along the longer side of the picture."""
+        return self.sensor_width or (photos and photos.sensor_width) or FULL_FRAME
 
     def focal_mm(self, camera: Camera, photos: PhotoOptics | None) -> float:
         """Focal length in millimetres: by --focal-length, or the camera's on its sensor."""
-        return self.focal_length or camera.fx / camera.width * self.sensor(photos)
+        return self.focal_length or camera.fx / max(camera.width, camera.height) * self.sensor(photos)
 
-    def opening(self, width: int, camera: Camera | None, photos: PhotoOptics | None = None) -> tuple[float, str] | None:
-        """(aperture in pixels × scene units, where it comes from in words) for a picture so many pixels wide, by this
-        camera if it is known, of a run whose `photos` are known; None if no flag says it."""
+    def opening(
+        self, camera: Camera | None, photos: PhotoOptics | None = None, across: int = 0
+    ) -> tuple[float, str] | None:
+        """(aperture in pixels × scene units, where it comes from in words) for a picture by this camera, or, where none
+        is known, with so many pixels `across`, along its longer side; of a run whose `photos` are known. None if no
+        flag says it."""
         if self.aperture is not None:
             return self.aperture, "as given"
         if self.paper_k is not None:
@@ -232,9 +234,9 @@ class LensFlags(ShapeFlags):
                     "give --aperture, or --fstop with --unit"
                 )
             return photos.radius * 2 ** (self.stops / 2) * camera.fx, stops_in_words(self.stops)
-        return None if self.fstop is None else self._by_f_number(width, camera, photos)
+        return None if self.fstop is None else self._by_f_number(camera, photos, across)
 
-    def _by_f_number(self, width: int, camera: Camera | None, photos: PhotoOptics | None) -> tuple[float, str]:
+    def _by_f_number(self, camera: Camera | None, photos: PhotoOptics | None, across: int) -> tuple[float, str]:
         """The aperture of --fstop, in words too."""
         from dofnerf.optics.lens import aperture_from_f_number, focal_length_pixels
 
@@ -251,12 +253,12 @@ class LensFlags(ShapeFlags):
                 raise ValueError(
                     "--focal-length and --sensor-width: the camera's field of view gives one from the other; give one"
                 )
-            focal_px, focal_mm = camera.fx, self.focal_mm(camera, photos)
+            focal_px, focal_mm, across = camera.fx, self.focal_mm(camera, photos), max(camera.width, camera.height)
         elif self.focal_length is not None:
-            focal_px, focal_mm = focal_length_pixels(self.focal_length, sensor, width), self.focal_length
+            focal_px, focal_mm = focal_length_pixels(self.focal_length, sensor, across), self.focal_length
         else:
             raise ValueError("--fstop needs --focal-length where there is no camera to take it from")
-        sensor = focal_mm * width / focal_px
+        sensor = focal_mm * across / focal_px
         words = f"f/{self.fstop:g} at {focal_mm:.3g} mm on a sensor {sensor:.3g} mm wide, {scale.describe()}"
         return aperture_from_f_number(self.fstop, focal_mm, focal_px, 1000 * scale.metres), words
 
@@ -281,7 +283,7 @@ class LensFlags(ShapeFlags):
         from dofnerf.optics import Lens
         from dofnerf.optics.lens import inverse
 
-        opening = self.opening(camera.width, camera, photos)
+        opening = self.opening(camera, photos)
         if (opening is None and not self.focused) or (opening is not None and opening[0] == 0):
             return None, "all in focus"
         if picture.holes.all() and self.focus is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from dofnerf.camera import FULL_FRAME
 from dofnerf.files import atomic, write_image
 from dofnerf.files.outputs import check_file
 from dofnerf.studio.flags import OPTIONAL, check_positive, default
@@ -40,7 +41,7 @@ class LensConfig:
     unit: Annotated[float | None, default("what the scene or EXIF says")] = None
     """Metres in a scene unit: measure something that the photos show."""
     sensor_width: Annotated[float | None, default("the photos', by EXIF; 36, full frame")] = None
-    """Width of the sensor in millimetres, which gives the focal length."""
+    """Width of the sensor in millimetres, along the longer side of the picture; gives the focal length."""
 
 
 def run(config: LensConfig) -> list[MeasuredLens]:
@@ -122,7 +123,7 @@ def _plus_minus(error: float | None, pattern: str) -> str:
 
 def summary(trained: Run, rows: list[MeasuredLens], scale: Any, sensor_width: float | None) -> list[str]:
     """What holds for all photos, as lines of text."""
-    from dofnerf.train.measured import SENSOR, medians
+    from dofnerf.train.measured import medians
 
     told = [one.stops_from_exif for one in rows if one.stops_from_exif is not None]
     if scale is None:
@@ -133,7 +134,7 @@ def summary(trained: Run, rows: list[MeasuredLens], scale: Any, sensor_width: fl
         known = f"{medians(rows, 'diameter_mm'):.3g} mm wide, f/{medians(rows, 'f_number'):.3g}"
         lines.append(f"lens     {known} at {medians(rows, 'focal_length_mm'):.3g} mm (medians)")
         if sensor_width is None and trained.optics.sensor_width is None:
-            lines.append(f"note     no EXIF gives the focal length: a sensor {SENSOR:g} mm wide is assumed")
+            lines.append(f"note     no EXIF gives the focal length: a sensor {FULL_FRAME:g} mm wide is assumed")
     if told:
         middle = sorted(told)[len(told) // 2]
         by_exif = scale is not None and scale.by == "EXIF"

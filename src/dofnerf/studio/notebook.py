@@ -114,7 +114,7 @@ def refocus(
     flags, one = lens_flags(**lens), viewpoint(source, view, width)
     _, picture = sharp_picture(source.model, one.camera)
     disparity, _ = flags.disparity(picture)
-    opening, _ = flags.opening(one.camera.width, one.camera, source.optics) or automatic_aperture(picture, [disparity])
+    opening, _ = flags.opening(one.camera, source.optics) or automatic_aperture(picture, [disparity])
     made = Lens(opening, inverse(disparity), flags.aperture_shape())
     largest_blur(picture, [made])
     return _taken(source, one.camera, made, samples)

@@ -135,7 +135,7 @@ def run(config: RefocusConfig) -> list[Path]:
         )
     far, near = picture.disparity_range()
     focuses = ([focus] if out is not None else []) + ([far, near] if sweep is not None else [])
-    aperture, why = config.lens.opening(width, None, in_metres()) or automatic_aperture(picture, focuses)
+    aperture, why = config.lens.opening(None, in_metres(), max(width, height)) or automatic_aperture(picture, focuses)
     lenses = [Lens(aperture, focus_disparity=disparity) for disparity in focuses]
     largest = largest_blur(picture, lenses, "--aperture, --fstop, --unit, --focus and --depth-scale")
 

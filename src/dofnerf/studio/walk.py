@@ -43,7 +43,7 @@ def walk_of(
         disparity, _ = flags.disparity(whole)
     automatic, _ = automatic_aperture(picture, [disparity])
     automatic *= home.camera.fx / camera.fx
-    given = flags.opening(home.camera.width, home.camera, source.optics)
+    given = flags.opening(home.camera, source.optics)
     own = home.lens.aperture if home.lens is not None else usual(photos, home.camera) or automatic
     aperture = given[0] if given else own
     learned = None if flags.shaped or source.optics is None else source.optics.shape

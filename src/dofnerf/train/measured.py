@@ -7,13 +7,13 @@ import math
 from dataclasses import dataclass
 from statistics import median
 
+from dofnerf.camera import FULL_FRAME
 from dofnerf.models.base import BLURS
 from dofnerf.optics.lens import f_number_from_aperture
 from dofnerf.train.precision import lens_notes, standard_errors
 from dofnerf.train.run import Run
 from dofnerf.train.scale import Scale
 
-SENSOR = 36.0  # millimetres across: full frame, where nothing says otherwise
 _CONFUSION = 1 / 1500  # of the picture's diagonal: the usual circle of confusion
 
 
@@ -62,7 +62,7 @@ def measured(run: Run, scale: Scale | None = None, sensor_width: float | None = 
     knows."""
     known, setting = run.optics, run.setting
     scale = scale or known.scale
-    sensor = sensor_width or known.sensor_width or SENSOR
+    sensor = sensor_width or known.sensor_width or FULL_FRAME
     errors = standard_errors(run.learner)
     notes, unknown = lens_notes(run.learner), [None] * len(setting.photos)
     blurs = (run.lens.largest_radius.detach() >= BLURS).tolist()
@@ -71,7 +71,7 @@ def measured(run: Run, scale: Scale | None = None, sensor_width: float | None = 
         se = errors.get("aperture", unknown)[i]
         radius = lens.aperture / setting.focal[i]
         told = (setting.focal_mm or unknown)[i] if sensor_width is None else None
-        focal = told or setting.focal[i] / setting.size[0] * sensor
+        focal = told or setting.focal[i] / max(setting.size) * sensor
         hyperfocal = 2 * lens.aperture / (_CONFUSION * diagonal)
         real: dict[str, float | None] = {}
         if scale is not None:

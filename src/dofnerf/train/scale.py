@@ -33,7 +33,7 @@ class Scale:
 @dataclass(frozen=True)
 class PhotoOptics:
     """What is known of the photos' lens: its `radius` in scene units, the median of the photos that it blurs;
-    the `scale`; the `sensor_width` in millimetres, by EXIF's focal lengths; its `shape`, if a character was learned."""
+    the `scale`; the `sensor_width` in millimetres along the longer side, by EXIF's focal lengths; its `shape`, if a character was learned."""
 
     radius: float | None = None
     scale: Scale | None = None
@@ -44,7 +44,7 @@ class PhotoOptics:
 def photo_optics(setting: Setting, lens: LearnedLens | None) -> PhotoOptics:
     """That of a run's photos; `lens` is None for a run without one."""
     focal_mm = setting.focal_mm or (None,) * len(setting.photos)
-    sensors = [mm * setting.size[0] / px for mm, px in zip(focal_mm, setting.focal, strict=True) if mm]
+    sensors = [mm * max(setting.size) / px for mm, px in zip(focal_mm, setting.focal, strict=True) if mm]
     sensor = median(sensors) if sensors else None
     scale = None if setting.metres is None else Scale(setting.metres, "the scene's file")
     if lens is None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dofnerf.camera import Camera
+from dofnerf.camera import FULL_FRAME, Camera
 from dofnerf.files.ply import Splats
 from dofnerf.models import Model
 from dofnerf.models.splat.raster import Style
@@ -26,7 +26,6 @@ from dofnerf.scenes import Viewpoint
 from dofnerf.web import fill, picture_data, read_part, script_data, shape_facts, source_hash
 from dofnerf.web.pack import Packed, pack
 
-SENSOR = 36.0  # millimetres: full frame
 NARROWEST, WIDEST = -6.0, 3.0  # stops that the dial offers around the lens that was found
 DIRECTIONS = 256  # in which the page knows the rim of a shape that has no formula there
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";\n', re.M)
@@ -59,7 +58,7 @@ class Walk:
         usual = float(np.median(found)) if found else opening(self.usual, self.home)
         start = opening(float(self.lens.aperture), self.home)
         low, high = usual * 2 ** (NARROWEST / 2), usual * 2 ** (WIDEST / 2)
-        focal_mm = self.focal_mm or self.home.fx / self.home.width * SENSOR
+        focal_mm = self.focal_mm or self.home.fx / max(self.home.width, self.home.height) * FULL_FRAME
         far, near = self.depths
         return {
             "title": self.title, "photos": photos, "home": _camera(self.home), "up": list(self.up), "free": self.free,

@@ -91,7 +91,7 @@ class BlenderFolder(Kind):
 
 def camera_entry(camera: Camera, lens: Lens | None, unit: float, sensor: float, turn: np.ndarray) -> dict[str, Any]:
     """A camera as Blender has it, which looks along −z with y up, as ours do. `unit`: metres, or Blender's units, in a
-    scene unit; `sensor`: its width in millimetres; `turn` (3, 3) makes z up.
+    scene unit; `sensor`: its longer side in millimetres; `turn` (3, 3) makes z up.
 
     Blender's lens has the radius focal length / 2N, in metres of its own; ours has aperture / focal length in pixels,
     in scene units. So where the scale is known N is the true f-number; where not, it is that of the same picture.
@@ -99,6 +99,7 @@ def camera_entry(camera: Camera, lens: Lens | None, unit: float, sensor: float, 
     pose = np.eye(4)
     pose[:3, :3] = turn @ camera.camera_to_world[:, :3]
     pose[:3, 3] = unit * (turn @ camera.position)
+    sensor *= camera.width / max(camera.width, camera.height)
     focal = camera.fx / camera.width * sensor
     entry: dict[str, Any] = {
         "matrix": pose.tolist(), "focal": focal, "sensor": sensor,

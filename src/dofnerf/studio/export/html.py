@@ -63,9 +63,7 @@ class Page(Kind):
             disparity, _ = flags.disparity(picture.sharp)
         except ValueError as error:
             raise ValueError(f"{job.source.path}: view {view.name}: {error}") from None
-        aperture, _ = flags.opening(camera.width, camera, job.source.optics) or automatic_aperture(
-            picture.sharp, [disparity]
-        )
+        aperture, _ = flags.opening(camera, job.source.optics) or automatic_aperture(picture.sharp, [disparity])
         shape = flags.aperture_shape(job.source.optics)
         far, near = picture.sharp.disparity_range()
         widest = WIDEST * AUTOMATIC_BLUR * camera.width / max(near - far, 1e-9)
