@@ -98,7 +98,8 @@ def measure(scene: Scene, out: Path, steps: float) -> Measured:
         errors.append([np.sqrt(np.diag(covariance(slopes, block))[:2]) / unit for block in BLOCKS])
         told.append([shipped[name][k] or np.nan for name in ("aperture", "focus_disparity")] / unit)
     blurred = run.lens.largest_radius.detach().numpy() >= BLURRED
-    return Measured(np.array(off), np.array(errors), np.array(told, dtype=float), blurred)
+    found_errors = np.where(np.isfinite(errors), errors, np.nan)  # infinite: the photo does not tell
+    return Measured(np.array(off), found_errors, np.array(told, dtype=float), blurred)
 
 
 def report(found: dict[str, Measured], k: int, what: str) -> None:
@@ -129,8 +130,9 @@ def report(found: dict[str, Measured], k: int, what: str) -> None:
 def fit(scenes_: list[Measured], k: int) -> tuple[float, float]:
     """The factor and the common part that make the errors of some photos most likely, if they are normal but for
     outliers."""
-    raw = np.concatenate([one.errors[one.blurred, -1, k] for one in scenes_])
-    off = np.concatenate([one.off[one.blurred, k] for one in scenes_])
+    known = [one.blurred & np.isfinite(one.errors[:, -1, k]) for one in scenes_]
+    raw = np.concatenate([one.errors[which, -1, k] for one, which in zip(scenes_, known, strict=True)])
+    off = np.concatenate([one.off[which, k] for one, which in zip(scenes_, known, strict=True)])
     best = (np.inf, 1.0, 0.0)
     for factor in np.geomspace(0.5, 12, 80):
         for common in (0.0, *np.geomspace(0.02, 3, 60) * np.median(np.abs(off))):

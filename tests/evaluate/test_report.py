@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
+import shutil
 import socket
 from dataclasses import replace
 from html import escape
@@ -16,13 +18,15 @@ from PIL import Image
 
 from cameras_around import facing_forward
 from dofnerf.cli import main
-from dofnerf.evaluate.charts import PhotoLenses, curve_chart, lens_charts
+from dofnerf.evaluate.charts import PhotoLenses, curve_chart, lens_charts, measured_plot
 from dofnerf.evaluate.comparison import Box, box_of_most, error_map, largest_error_box
 from dofnerf.evaluate.report.gains import _energy, sightings
 from dofnerf.evaluate.report.run_page import write_run_page
 from dofnerf.evaluate.trained import open_trained
 from dofnerf.scenes import Frame, Lens, Scene
 from dofnerf.scenes.exif import Exif
+from dofnerf.train.measured import MeasuredLens
+from dofnerf.train.scale import Scale
 
 SIZES = {"phone": (390, 844), "desk": (1280, 900)}
 
@@ -175,20 +179,48 @@ def test_figures_on_the_page_are_those_of_eval(trained, report, tmp_path, capsys
 
 
 def test_the_table_of_photos_has_all_that_the_run_learned_of_them(trained, report):
-    """Whatever columns the run's own table has."""
+    """Whatever columns the run's own table has; but for what a photo's blur does not tell."""
+    untold = dict.fromkeys(("aperture", "K", "lens_radius"), "aperture_se")
+    untold |= dict.fromkeys(("focus_depth", "focus_disparity"), "focus_disparity_se")
     with open(trained / "ours" / "lens.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     words = report.read_text(encoding="utf-8")
     assert len(rows) == 5
     for row in rows:
         for name, value in row.items():
-            if name == "photo" or not value:
+            if name == "photo" or not value or not row[untold.get(name, name)]:
                 continue
             try:
                 value = f"{float(value):.4g}"
             except ValueError:  # words, as they are
                 value = escape(value)
             assert f"<th>{name}</th>" in words and f"<td>{value}</td>" in words
+
+
+def test_a_photo_that_does_not_tell_its_lens_has_words_instead_of_numbers(trained, tmp_path):
+    shutil.copytree(trained / "ours", tmp_path / "run")
+    with open(tmp_path / "run" / "lens.csv", newline="", encoding="utf-8") as file:
+        first, second, *_ = rows = list(csv.DictReader(file))
+    first |= {"aperture": "11.11", "K": "22.22", "aperture_se": "", "focus_depth": "3.333", "focus_disparity_se": "0.1"}
+    first |= {"lens_note": "its blur tells nothing of its aperture"}
+    second |= {
+        "aperture": "44.44",
+        "aperture_se": "0.1",
+        "focus_depth": "5.555",
+        "focus_disparity_se": "",
+        "lens_note": "no",
+    }
+    with open(tmp_path / "run" / "lens.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(first))
+        writer.writeheader()
+        writer.writerows(rows)
+    run, scene = open_trained(tmp_path / "run")
+    write_run_page(tmp_path / "page.html", run, scene, "none")
+    words = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert [f"<td>{value}</td>" in words for value in ("11.11", "22.22", "3.333", "44.44", "5.555")] == [
+        False, False, True, True, False,
+    ]  # fmt: skip
+    assert "<td>its blur tells nothing of its aperture</td>" in words
 
 
 def test_without_reference_without_held_out_views_without_a_lens(trained, tmp_path):
@@ -298,3 +330,47 @@ def test_charts_place_their_points():
     for svg in (aperture, focus, curve_chart({0: (20.0, "a"), 5: (21.0, "b")})):
         assert svg.startswith("<svg") and "var(--ink)" in svg and "#333333" not in svg
         assert len(svg) < 40_000 and "system-ui" in svg
+
+
+KNOWN = {"stops": 0.0, "stops_se": 0.1, "f_number": 2.0}
+PHOTOS = (
+    MeasuredLens("a", 10.0, 0.5, True, 2.0, 0.01, True, **KNOWN, f_number_exif=2.8),
+    MeasuredLens("b", 99.0, None, False, 77.0, None, False, note="sharp all over"),
+    MeasuredLens("c", 10.0, 0.5, True, math.inf, 0.01, True, **KNOWN),
+)
+
+
+def points(axes, label):
+    """(x, y) of what is drawn with this label in its legend."""
+    for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+        if name == label:
+            drawn = handle.lines[0].get_xydata() if hasattr(handle, "lines") else handle.get_offsets()
+            return [tuple(round(float(value), 6) for value in place) for place in drawn]
+    return []
+
+
+def test_the_plot_of_lenses_has_numbers_where_they_are_known():
+    """In metres if there is a scale; a question mark for a photo that tells nothing, an arrow for infinity."""
+    left, right = measured_plot(PHOTOS, "lenses", Scale(0.5, "a ruler")).axes
+    assert left.get_ylabel() == "f-number" and right.get_ylabel() == "focus, metres"
+    assert points(left, "measured") == [(0, 2.0), (2, 2.0)] and points(left, "EXIF") == [(0, 2.8)]
+    assert points(right, "measured") == [(0, 1.0)]
+    assert points(right, "farther") == [(2, round(right.get_ylim()[1], 6))]
+    assert 50 < right.get_ylim()[1] < 100  # 0.5 m / 0.01 is the near end of what is focused at infinity
+    for axes in (left, right):
+        assert [x for x, _ in points(axes, "its blur does not tell")] == [1]
+    left, right = measured_plot(PHOTOS, "lenses").axes
+    assert left.get_ylabel().startswith("stops") and right.get_ylabel() == "focus depth, scene units"
+    assert points(left, "measured") == [(0, 0.0), (2, 0.0)] and points(right, "measured") == [(0, 2.0)]
+
+
+def test_a_plot_of_photos_that_tell_nothing():
+    left, right = measured_plot(PHOTOS[1:2], "lenses", Scale(0.5, "a ruler")).axes
+    assert not points(left, "measured") and not points(right, "measured")
+
+
+def test_charts_of_the_page_leave_out_what_is_not_known():
+    found = Lens(10.0, 2.0), Lens(9.0, 4.0), Lens(10.0, 6.0)
+    lenses = PhotoLenses((0, 1, 2), ("a", "b", "c"), found, (None,) * 3, None, 1.0, 16.0, PHOTOS)
+    for svg in lens_charts(lenses):
+        assert "<title>a: " in svg and "<title>c: " in svg and "<title>b: " not in svg

@@ -133,6 +133,35 @@ def test_the_scale_is_where_learned_apertures_match_exif():
     assert photo_optics(setting, None).scale is None
 
 
+@pytest.mark.parametrize("size", [(20, 24), (24, 20)])
+def test_a_sensor_is_as_wide_as_the_longer_side_of_a_picture(size):
+    """The same camera, held upright: the same sensor; a photo whose EXIF does not say its focal length has the same."""
+    world = scene(size=size)
+    frames = tuple(
+        replace(frame, exif=None if i == 2 else Exif(f_number=2.0, focal_length=35.0))
+        for i, frame in enumerate(world.frames)
+    )
+    setting = Setting.of(replace(world, frames=frames))
+    assert setting.size == size[::-1]
+    found = photo_optics(setting, None)
+    assert found.sensor_width == pytest.approx(35 * 24 / 28)
+    assert found.focal_mm == pytest.approx((35.0,) * 4)
+    assert photo_optics(setting, None, sensor_width=12.0).focal_mm == pytest.approx((12 * 28 / 24,) * 4)
+    assert photo_optics(replace(setting, focal_mm=()), None).focal_mm == pytest.approx((36 * 28 / 24,) * 4)
+
+
+def test_apertures_that_are_not_known_give_no_scale():
+    setting = replace(Setting.of(scene(test=())), f_numbers=(2.0,) * 5, focal_mm=(24.0,) * 5)
+    far, near = setting.disparities
+    lens = LearnedLens(5, 1 / near, 1 / far, aperture=[4.0, 4.0, 40.0, 4.0, 4.0])
+    known = photo_optics(setting, lens, [True, True, False, True, True])
+    assert known.radius == pytest.approx(4.0 / setting.focal[0], rel=1e-4) and known.scale.spread < 1e-4
+    assert photo_optics(setting, lens, [False, False, True, False, False]).radius == pytest.approx(10 * known.radius)
+    assert photo_optics(setting, lens, [False] * 5).radius == pytest.approx(
+        known.radius
+    )  # blurred ones, for want of any
+
+
 def test_the_subjects_distance_is_where_focus_starts_once_metres_are_known():
     world = scene()
     frames = tuple(

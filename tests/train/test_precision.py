@@ -1,17 +1,31 @@
 """Standard errors of each photo's lens: against repeated noise, and in a run's table."""
 
 import csv
+import fcntl
 import math
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from tiny_world import QUIET, config, scene
+from tiny_world import QUIET, OnlyLens, config, scene
 
+from dofnerf.camera import Camera
 from dofnerf.cli import main
-from dofnerf.train import Run, train, without_lens
+from dofnerf.models.base import View
+from dofnerf.optics import LearnedLens, scatter_layers, split_layers
+from dofnerf.optics.shapes import RealLens
+from dofnerf.train import Run, checkpoint, train, without_lens
 from dofnerf.train.measured import measured
-from dofnerf.train.precision import Slopes, covariance
+from dofnerf.train.precision import Slopes, covariance, slopes_of
+from dofnerf.train.registration import robust_weights
 from dofnerf.train.scale import Scale
 
 
@@ -46,6 +60,16 @@ def run(tmp_path_factory):
     return train(world, settings, out=tmp_path_factory.mktemp("run") / "run", keep=QUIET)
 
 
+def sure(run, f_numbers=None):
+    """The run again, as if the blur of each photo told its lens well."""
+    again = Run.load(run.folder)
+    again.learner.precision[:, 0] = 0.002 * again.lens.aperture.detach()
+    again.learner.precision[:, 1] = 1e-4
+    if f_numbers is not None:
+        again.learner.setting = replace(again.setting, f_numbers=f_numbers, focal_mm=(24.0,) * 5)
+    return again
+
+
 def test_the_table_has_errors_that_a_checkpoint_keeps(run):
     with open(run.folder / "lens.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -57,19 +81,68 @@ def test_the_table_has_errors_that_a_checkpoint_keeps(run):
 
 
 def test_a_photo_without_blur_says_so(run):
-    again = Run.load(run.folder)
+    again = sure(run)
     with torch.no_grad():
         again.lens.raw_aperture[0] = -12.0
-    first, *others = measured(again)
-    assert first.aperture_se is None and first.focus_disparity_se is None and first.stops is None
-    assert "sharp all over" in first.note and not any("sharp all over" in one.note for one in others)
+    first, *others = measured(again, Scale(0.5, "a ruler"))
+    numbers = (
+        "aperture_se", "focus_disparity_se", "diameter", "hyperfocal", "stops", "stops_se", "diameter_mm", "f_number",
+        "focus_m", "hyperfocal_m",
+    )  # fmt: skip
+    assert [getattr(first, name) for name in numbers] == [None] * len(numbers)
+    assert not first.aperture_known and not first.focus_known and first.focus_range() is None
+    assert "sharp all over" in first.note and not any(one.note for one in others)
+    assert all(getattr(one, name) is not None for one in others for name in numbers)
+    # It has no part in what stops are relative to.
+    assert np.median([one.stops for one in others]) == pytest.approx(0, abs=0.3)
+    assert again.optics.radius == pytest.approx(np.median([one.diameter / 2 for one in others]))
+
+
+def test_a_photo_may_tell_one_and_not_the_other(run):
+    again = sure(run)
+    again.learner.precision[0, 0] = again.learner.precision[1, 1] = math.inf
+    first, second, *_ = measured(again, Scale(0.5, "a ruler"))
+    assert first.note == "its blur tells nothing of its aperture" and first.f_number is first.stops is None
+    assert first.focus_m == pytest.approx(0.5 * first.focus_depth) and first.focus_range() is not None
+    assert second.note == "its blur tells nothing of its focus" and second.focus_m is second.focus_range() is None
+    assert second.f_number is not None and second.stops_se is not None
+
+
+def test_differences_between_photos_are_surer_than_apertures(run):
+    """An error common to all photos is in an f-number by a ruler; not in stops from the median lens, nor where
+    the scale comes from EXIF's f-numbers."""
+    again = sure(run, f_numbers=(2.0,) * 5)
+    by_ruler, by_exif = measured(again, Scale(0.5, "a ruler"))[0], measured(again)[0]
+    own = 2 / math.log(2) * by_ruler.aperture_se / by_ruler.aperture
+    assert by_ruler.stops_from_exif_se == pytest.approx(own) and by_ruler.stops_se < 0.9 * own
+    assert by_exif.stops_from_exif_se == pytest.approx(by_exif.stops_se) == pytest.approx(by_ruler.stops_se)
+    assert np.median([one.stops_from_exif for one in measured(again)]) == pytest.approx(0, abs=1e-5)
+
+
+def test_the_f_number_of_blades_is_by_their_area(run):
+    """A square in a circle of radius R has the area 2 R²; EXIF's scale takes that into account too."""
+    plain = sure(run, f_numbers=(2.0,) * 5)
+    round_, scale = measured(plain, Scale(0.5, "a ruler"))[0], plain.optics.scale
+    plain.lens.shape = RealLens(blades=4)
+    square = measured(plain, Scale(0.5, "a ruler"))[0]
+    assert math.pi / 4 * square.diameter_mm**2 == pytest.approx(2 * (round_.diameter_mm / 2) ** 2, rel=1e-3)
+    assert square.f_number == pytest.approx(round_.f_number * math.sqrt(math.pi / 2), rel=1e-3)
+    assert plain.optics.scale.metres == pytest.approx(scale.metres * math.sqrt(math.pi / 2), rel=1e-3)
+
+
+def test_a_given_sensor_stands_instead_of_exifs_focal_lengths(run):
+    again = sure(run, f_numbers=(2.0,) * 5)
+    focal, (width, height) = again.setting.focal[0], again.setting.size
+    own, other = measured(again)[0], measured(again, sensor_width=10.0)[0]
+    assert own.focal_length_mm == 24 and other.focal_length_mm == pytest.approx(10 * focal / max(width, height))
+    assert other.diameter_mm == pytest.approx(own.diameter_mm * other.focal_length_mm / 24)  # both f/2 on the median
 
 
 def test_real_units_by_hand(run):
     """A lens of focal length f and f-number N has the diameter f / N."""
     unit, sensor = 0.25, 24.0
     width, focal = run.setting.size[0], run.setting.focal[0]
-    one = measured(run, Scale(unit, "a ruler"), sensor)[0]
+    one = measured(sure(run), Scale(unit, "a ruler"), sensor)[0]
     focal_mm = sensor * focal / width
     assert one.focal_length_mm == pytest.approx(focal_mm)
     assert one.diameter_mm == pytest.approx(2 * one.aperture / focal * unit * 1000)
@@ -78,19 +151,116 @@ def test_real_units_by_hand(run):
     # Focused at the hyperfocal distance H, infinity blurs to c = f² / (N H) on the sensor: 1/1500 of its diagonal.
     diagonal = math.hypot(sensor, sensor * run.setting.size[1] / width)
     assert focal_mm**2 / (one.f_number * 1000 * one.hyperfocal_m) == pytest.approx(diagonal / 1500)
-    near, far = one.focus_range() or (one.focus_depth, one.focus_depth)
-    assert near <= one.focus_depth <= far
+    near, far = one.focus_range()
+    assert near < one.focus_depth < far
 
 
-def test_the_command_prints_writes_and_draws(run, tmp_path, capsys):
+def test_focus_at_infinity_has_a_near_end(run):
+    one = replace(measured(sure(run))[0], focus_depth=math.inf, focus_disparity_se=0.01)
+    assert one.focus_range() == (pytest.approx(100), math.inf)
+
+
+@pytest.fixture(scope="module")
+def told(run, tmp_path_factory):
+    """The folder of a run whose photos tell their lens, but for one that is sharp all over."""
+    again = sure(run)
+    with torch.no_grad():
+        again.lens.raw_aperture[1] = -12.0
+    folder = tmp_path_factory.mktemp("told") / "run"
+    folder.mkdir()
+    checkpoint.write(folder / checkpoint.FILE, checkpoint.pack(again.learner))
+    return folder
+
+
+def in_a_terminal(width, *words):
+    """What a command prints in a window so many characters wide, as lines."""
+    screen, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    environment = {**os.environ, "COLUMNS": str(width), "TERM": "xterm", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "dofnerf", *map(str, words)]
+    with subprocess.Popen(command, stdout=other, stderr=other, env=environment) as process:
+        os.close(other)
+        parts = []
+        try:
+            while part := os.read(screen, 65536):
+                parts.append(part)
+        except OSError:  # how the end of a terminal's output is told
+            pass
+        finally:
+            os.close(screen)
+    assert process.returncode == 0
+    return b"".join(parts).decode().replace("\r", "").splitlines()
+
+
+def test_a_sharp_photo_has_words_instead_of_numbers(told, tmp_path, capsys):
+    assert main(["lens", str(told), "--unit", "0.5", "--csv", str(tmp_path / "all.csv")]) == 0
+    words = capsys.readouterr().out.splitlines()
+    (row,) = [line for line in words if line.startswith("view-1 ")]
+    assert row.count("not known") == 2 and "±" not in row and "f/" not in row
+    assert "note     view-1: sharp all over: tells neither aperture nor focus" in words
+    with open(tmp_path / "all.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {name for name, value in rows[1].items() if value} == {"photo", "focal_length_mm", "note"}
+    assert all(rows[0][name] for name in ("aperture", "aperture_se", "focus_depth", "f_number", "focus_m", "stops"))
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_a_narrow_window_drops_columns_not_digits(told, width):
+    lines = in_a_terminal(width, "lens", told, "--unit", "0.5")
+    (left_out,) = [line for line in lines if line.startswith("columns  left out")]
+    assert "hyperfocal" in left_out and "--csv FILE" in left_out
+    whole = next(one for one in measured(Run.load(told), Scale(0.5, "a ruler")) if one.photo == "view-0")
+    near, far = (f"{0.5 * end:.3g}" for end in whole.focus_range())
+    (row,) = [line for line in lines if line.startswith("view-0 ")]
+    assert f"f/{whole.f_number:.3g} ±" in row and f"{whole.focus_m:.3g} ({near} … {far})" in row
+    assert width == 40 or len(row) <= width
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--unit", "0"], ["--unit", "positive", "found 0"]),
+        (["--unit", "nan"], ["--unit", "found nan"]),
+        (["--unit", "1e12"], ["--unit", "metres", "found 1e+12"]),
+        (["--sensor-width", "-1"], ["--sensor-width", "found -1"]),
+        (["--plot", "a.txt"], ["--plot a.txt", ".png"]),
+        (["--csv", "a.png"], ["--csv a.png", ".csv"]),
+    ],
+)
+def test_what_makes_no_sense_is_refused(told, flags, words, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(["lens", str(told), *flags]) == 2
+    error = capsys.readouterr().err
+    assert all(word in error for word in words) and error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_runs_own_table_is_not_replaced(run, tmp_path, capsys):
+    before = (run.folder / "lens.csv").read_bytes()
+    (tmp_path / "link").symlink_to(run.folder)
+    assert main(["lens", str(run.folder), "--csv", str(tmp_path / "link" / "lens.csv")]) == 2
+    assert "the run's own table" in capsys.readouterr().err
+    assert (run.folder / "lens.csv").read_bytes() == before
+
+
+def test_a_run_that_is_not_there(tmp_path, capsys):
+    assert main(["lens", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_the_command_prints_writes_and_draws(told, run, tmp_path, capsys):
     table, plot = tmp_path / "lens.csv", tmp_path / "lens.png"
-    assert main(["lens", str(run.folder), "--csv", str(table), "--plot", str(plot), "--unit", "0.5"]) == 0
+    assert main(["lens", str(told), "--csv", str(table), "--plot", str(plot), "--unit", "0.5"]) == 0
     words = capsys.readouterr().out
-    assert "f-number" in words and "1 scene unit = 0.5 m by --unit" in words and "36 mm wide is assumed" in words
+    assert (
+        "f-number" in words
+        and "1 scene unit = 0.5 m by --unit" in words
+        and "36 mm wide, along the longer side" in words
+    )
     with open(table, encoding="utf-8", newline="") as file:
         assert [row["photo"] for row in csv.DictReader(file)] == list(run.setting.photos)
     assert plot.stat().st_size > 10_000
-    assert main(["lens", str(run.folder)]) == 0
+    assert main(["lens", str(told)]) == 0
     assert "scale    unknown" in capsys.readouterr().out
 
 
@@ -98,3 +268,61 @@ def test_a_run_without_a_lens_is_refused(tmp_path, capsys):
     bare = train(scene(), without_lens(config((2, 2, 0))), out=tmp_path / "run", keep=QUIET)
     assert main(["lens", str(bare.folder)]) == 2
     assert "without a lens model" in capsys.readouterr().err
+
+
+def test_what_looks_alike_or_like_nothing_is_not_known():
+    """Two slopes that are the same but for a factor, and one that is 0: a photo of one plane, a blank photo."""
+    generator = torch.Generator().manual_seed(1)
+    slopes = torch.randn(64, 96, 3, 4, generator=generator)
+    slopes[..., 1], slopes[..., 2] = -2.5 * slopes[..., 0], 0.0
+    noise, weight = torch.randn(64, 96, 3, generator=generator), torch.ones(64, 96, 3)
+    errors = np.sqrt(np.diag(covariance(Slopes(noise, slopes, weight), 8)))
+    alone = np.sqrt(np.diag(covariance(Slopes(noise, slopes[..., 3:], weight), 8)))
+    assert np.isinf(errors[:3]).all() and errors[3] == pytest.approx(alone[0], rel=0.1)
+
+
+def test_masked_pixels_are_no_observations():
+    """As if the masked part of the photo were cut off."""
+    generator = torch.Generator().manual_seed(2)
+    slopes, noise = torch.randn(40, 64, 3, 3, generator=generator), torch.randn(40, 64, 3, generator=generator)
+    mask = torch.ones(40, 64)
+    mask[:, 24:] = 0
+    whole = covariance(Slopes(noise * mask[..., None], slopes, robust_weights(noise * mask[..., None], mask)), 8)
+    part = covariance(Slopes(noise[:, :25], slopes[:, :25], robust_weights(noise[:, :25])), 8)
+    assert np.sqrt(np.diag(whole)) == pytest.approx(np.sqrt(np.diag(part)), rel=0.1)
+
+
+def slopes_before(depths, disparity):
+    """Slopes of a photo of noise on vertical stripes at these depths, focused at a disparity, by the finite differences
+    that a run has."""
+    size, generator = (48, 64), torch.Generator().manual_seed(3)
+    stripe = torch.arange(size[1]) * len(depths) // size[1]
+    place = (1 / torch.tensor(depths, dtype=torch.float32))[stripe].expand(size)
+    picture = torch.rand(*size, 3, generator=generator)
+    lens = LearnedLens(1, 2.0, 6.0, aperture=12.0, focus_disparity=disparity)
+    shown = View(picture, place, torch.ones(size))
+    layers = split_layers(picture, place, len(depths))
+    photo = scatter_layers(layers.colour, layers.alpha, 12.0 * (disparity - layers.disparity))
+    camera = Camera(np.eye(4)[:3], 50.0, 50.0, 32.0, 24.0, 64, 48)
+    model = SimpleNamespace(is_quick=True, layers=lambda *_: (shown, layers))
+    learner = SimpleNamespace(
+        model=model, lens=lens, quantities=OnlyLens(lens), config=SimpleNamespace(light=2.2),
+        setting=SimpleNamespace(disparities=(1 / 6, 1 / 2)),
+    )  # fmt: skip
+    noisy = photo + 0.01 * torch.randn(photo.shape, generator=generator)
+    data = SimpleNamespace(size=size, cameras=[camera], mask=lambda _: None, shrunk=lambda *_: noisy)
+    with torch.no_grad():
+        return slopes_of(learner, data, 0)
+
+
+def test_a_photo_of_one_plane_tells_neither_aperture_nor_focus():
+    """A wider lens and a farther focus blur it alike; of two planes, one becomes sharper where the other does not."""
+    aperture, focus, *others = np.diag(covariance(slopes_before([3.0], 1 / 2)))
+    assert math.isinf(aperture) and math.isinf(focus) and math.isfinite(others[0])
+    assert np.isfinite(np.diag(covariance(slopes_before([2.2, 5.0], 1 / 3)))[:2]).all()
+
+
+def test_a_plane_in_focus_tells_where_focus_is_not_how_wide():
+    """Blur of a plane in focus grows alike to both sides, so there is no slope in either."""
+    slopes = slopes_before([3.0], 1 / 3).slopes
+    assert float(slopes[..., :2].abs().max()) < 1e-3 * float(slopes[..., 2].abs().max())

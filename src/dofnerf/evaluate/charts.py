@@ -25,12 +25,15 @@ from dofnerf.train.photos.lens import PhotoLens
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from dofnerf.train.scale import Scale
+
 INK, TRUE, FOUND, START = "#333333", "#2b6cb0", "#dd6b20", "#888888"
 _VARIABLES = {  # of the page's style
     INK: "--ink", TRUE: "--true", FOUND: "--accent", START: "--soft", "#ffffff": "--card", "#cccccc": "--line",
 }  # fmt: skip
 _TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 6, 8, 12, 20, 30, 50, 70, 100, 150, 200, 300, 500)
 _HALF_A_STOP = 2**0.25
+_BEYOND, _LONGEST_AXIS = 1.2, 1000.0  # of an axis of depths: room at its ends; its upper end over its lower, at most
 _F_NUMBERS = (0.7, 1, 1.4, 2, 2.8, 4, 5.6, 8, 11, 16, 22, 32, 45, 64)
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 
@@ -77,55 +80,25 @@ def lens_plot(lenses: PhotoLenses, heading: str, start: bool = True) -> np.ndarr
     return pixels_of(figure)
 
 
-def measured_plot(lenses: Sequence[MeasuredLens], heading: str) -> Figure:
-    """Aperture and focus of each photo with their standard errors: as f-numbers beside EXIF's and in metres where the
-    scale is known, else in stops from the median lens and in scene units."""
+def measured_plot(lenses: Sequence[MeasuredLens], heading: str, scale: Scale | None = None) -> Figure:
+    """Aperture and focus of each photo with their standard errors: as f-numbers beside EXIF's and in metres if the
+    `scale` is given, else in stops from the median lens and in scene units. What a photo's blur does not tell is a
+    question mark."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.6), dpi=110, facecolor="white", layout="constrained")
     figure.suptitle(heading, fontsize=12, color=INK, parse_math=False)
     left, right = figure.subplots(1, 2)
-    real = any(one.f_number is not None for one in lenses)
-    style = {"fmt": "o", "color": FOUND, "markersize": 4.5, "elinewidth": 1.2, "capsize": 2.5, "label": "measured"}
-    wide = [
-        (i, one.f_number if real else one.stops, one.stops_se or 0.0)
-        for i, one in enumerate(lenses)
-        if one.stops is not None
-    ]
-    if wide:
-        numbers, values, errors = (np.array(part, dtype=float) for part in zip(*wide, strict=True))
-        ends = values * 2 ** (np.array([[1], [-1]]) * -errors / 2) if real else values + [[-1], [1]] * errors
-        left.errorbar(numbers, values, np.abs(ends - values), **style)
-    told = [(i, one.f_number_exif) for i, one in enumerate(lenses) if real and one.f_number_exif]
-    if told:
-        rings = {"s": 80, "facecolors": "none", "edgecolors": TRUE, "linewidths": 1.5, "label": "EXIF"}
-        left.scatter(*zip(*told, strict=True), **rings)
-    if real:
-        known = [one for lens in lenses for one in (lens.f_number, lens.f_number_exif) if one]
-        low, high = min(known) / _HALF_A_STOP**2, max(known) * _HALF_A_STOP**2
-        left.set_yscale("log")
-        left.set_ylim(high, low)  # wider is up
-        shown = [number for number in _F_NUMBERS if low <= number <= high]
-        left.set_yticks(shown, [f"{number:g}" for number in shown])
-        left.set_yticks([], minor=True)
-    left.set_title("How wide open", fontsize=11, color=INK)
-    left.set_ylabel("f-number" if real else "stops wider than the median lens", color=INK)
-    unit = next((one.focus_m / one.focus_depth for one in lenses if one.focus_m and math.isfinite(one.focus_m)), 1.0)
-    focused = [
-        (i, one.focus_depth, *(one.focus_range() or (one.focus_depth, one.focus_depth)))
-        for i, one in enumerate(lenses)
-        if one.stops is not None and not (one.note and one.focus_disparity_se is None)
-    ]
-    if focused:
-        numbers, values, near, far = (np.array(part, dtype=float) for part in zip(*focused, strict=True))
-        finite = np.isfinite(values)
-        reach = np.where(np.isfinite(far), far - values, values)[finite]
-        bars = unit * np.stack([(values - near)[finite], reach])
-        right.errorbar(numbers[finite], unit * values[finite], bars, **style)
-    right.set_yscale("log")
-    right.set_title("How far away is sharp", fontsize=11, color=INK)
-    right.set_ylabel("focus, metres" if real else "focus depth, scene units", color=INK)
-    for axes in (left, right):
+    _draw_measured_apertures(left, lenses, scale)
+    _draw_measured_focus(right, lenses, scale)
+    for axes, unknown in (
+        (left, [i for i, one in enumerate(lenses) if not one.aperture_known]),
+        (right, [i for i, one in enumerate(lenses) if not one.focus_known]),
+    ):
+        if unknown:
+            place = {"transform": axes.get_xaxis_transform(), "clip_on": False, "zorder": 4}
+            mark = {"marker": "$?$", "s": 70, "color": FOUND, "label": "its blur does not tell"}
+            axes.scatter(unknown, [0.04] * len(unknown), **place, **mark)
         axes.set_xlabel("photo", color=INK)
         axes.set_xticks(range(0, len(lenses), max(1, 2 * round(len(lenses) / 30))))
         axes.set_xlim(-1, len(lenses))
@@ -133,8 +106,64 @@ def measured_plot(lenses: Sequence[MeasuredLens], heading: str) -> Figure:
         axes.tick_params(colors=INK)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(loc="best", ncols=2, framealpha=1)
-    _plain_ticks(right)
     return figure
+
+
+_BARS = {"fmt": "o", "color": FOUND, "markersize": 4.5, "elinewidth": 1.2, "capsize": 2.5, "label": "measured"}
+
+
+def _draw_measured_apertures(axes: Any, lenses: Sequence[MeasuredLens], scale: Scale | None) -> None:
+    axes.set_title("How wide open", fontsize=11, color=INK)
+    if scale is None:
+        rows = [(i, one.stops, one.stops_se or 0.0) for i, one in enumerate(lenses) if one.stops is not None]
+        if rows:
+            axes.errorbar(*zip(*rows, strict=True), **_BARS)
+        axes.set_ylabel("stops wider than the median lens", color=INK)
+        return
+    found = [(i, one.f_number, (one.aperture_se or 0.0) / one.aperture) for i, one in enumerate(lenses) if one.f_number]
+    told = [(i, one.f_number_exif) for i, one in enumerate(lenses) if one.f_number_exif]
+    if found:
+        numbers, values, shares = (np.array(part, dtype=float) for part in zip(*found, strict=True))
+        axes.errorbar(numbers, values, values * np.stack([1 - np.exp(-shares), np.exp(shares) - 1]), **_BARS)
+    if told:
+        rings = {"s": 80, "facecolors": "none", "edgecolors": TRUE, "linewidths": 1.5, "label": "EXIF"}
+        axes.scatter(*zip(*told, strict=True), **rings)
+    axes.set_ylabel("f-number", color=INK)
+    axes.set_yscale("log")
+    if known := [value for _, value, *_ in (*found, *told)]:
+        low, high = min(known) / _HALF_A_STOP**2, max(known) * _HALF_A_STOP**2
+        axes.set_ylim(high, low)  # wider is up
+        shown = [number for number in _F_NUMBERS if low <= number <= high]
+        shown = shown if len(shown) > 1 else np.geomspace(low, high, 5)[1:-1].tolist()
+        axes.set_yticks(shown, [f"{number:.2g}" for number in shown])
+        axes.set_yticks([], minor=True)
+
+
+def _draw_measured_focus(axes: Any, lenses: Sequence[MeasuredLens], scale: Scale | None) -> None:
+    """Focus depths beyond what the axis shows, such as infinity, are arrows at its upper end."""
+    axes.set_title("How far away is sharp", fontsize=11, color=INK)
+    axes.set_ylabel("focus depth, scene units" if scale is None else "focus, metres", color=INK)
+    axes.set_yscale("log")
+    unit = 1.0 if scale is None else scale.metres
+    rows = [
+        (i, one.focus_depth, *(one.focus_range() or (one.focus_depth, one.focus_depth)))
+        for i, one in enumerate(lenses)
+        if one.focus_known
+    ]
+    if rows:
+        numbers, values, near, far = (np.array(part, dtype=float) for part in zip(*rows, strict=True))
+        values, near, far = unit * values, unit * near, unit * far
+        most = max(depth for depth in (*values, *far, *near) if math.isfinite(depth))
+        least = min((*values, *near))
+        low, high = least / _BEYOND, min(_BEYOND * most, _LONGEST_AXIS * least)
+        places = np.clip(values, low, high)
+        bars = np.stack([places - near, np.clip(far, low, high) - places])
+        for mark, label, which in (("o", "measured", values <= high), ("^", "farther", values > high)):
+            if which.any():
+                style = _BARS | {"fmt": mark, "label": label}
+                axes.errorbar(numbers[which], places[which], bars[:, which], **style, clip_on=False)
+        axes.set_ylim(low, high)
+    _plain_ticks(axes)
 
 
 def _plain_ticks(axes: Any) -> None:
@@ -229,7 +258,7 @@ def _draw_aperture(axes: Any, lenses: PhotoLenses, start: bool) -> Tips:
     begun = lenses.start if start else None
     ends = [None if one.aperture_se is None else _around(one.aperture, one.aperture_se) for one in lenses.measured]
     _draw_errors(axes, lenses, ends, (0, math.inf))
-    tips = _scatter(axes, found, true, (0, math.inf))
+    tips = _scatter(axes, lenses, found, true, (0, math.inf))
     if begun is not None:
         axes.axhline(begun.aperture, color=START, linewidth=1, linestyle="--", label="start")
     axes.set_ylim(0, 1.35 * max([1e-6, axes.dataLim.ymax, *([begun.aperture] if begun else [])]))
@@ -242,7 +271,7 @@ def _draw_focus(axes: Any, lenses: PhotoLenses, start: bool) -> Tips:
     limit = lenses.near, lenses.far
     found, true = _rows(lenses, "focus_depth")
     _draw_errors(axes, lenses, [one.focus_range() for one in lenses.measured], limit)
-    tips = _scatter(axes, found, true, limit)
+    tips = _scatter(axes, lenses, found, true, limit)
     if start and lenses.start is not None:
         axes.axhline(lenses.start.focus_depth, color=START, linewidth=1, linestyle="--", label="start")
     axes.set_yscale("log")
@@ -273,14 +302,19 @@ Row = tuple[int, str, float]  # of a photo: number, name, value
 
 
 def _rows(lenses: PhotoLenses, name: str) -> tuple[list[Row], list[Row]]:
-    """Learned and true values; a closed lens has no focus."""
+    """Learned values, where the photo's blur tells them, and true ones; a closed lens has no focus."""
     about = list(zip(lenses.numbers, lenses.names, strict=True))
-    found = [(*photo, getattr(lens, name)) for photo, lens in zip(about, lenses.found, strict=True)]
+    known = [one.aperture_known if name == "aperture" else one.focus_known for one in lenses.measured]
+    found = [
+        (*photo, getattr(lens, name))
+        for photo, lens, told in zip(about, lenses.found, known or [True] * len(about), strict=True)
+        if told
+    ]
     pairs = [(photo, lens) for photo, lens in zip(about, lenses.true, strict=True) if lens is not None]
     return found, [(*photo, getattr(lens, name)) for photo, lens in pairs if name == "aperture" or lens.aperture > 0]
 
 
-def _scatter(axes: Any, found: list[Row], true: list[Row], limit: tuple[float, float]) -> Tips:
+def _scatter(axes: Any, lenses: PhotoLenses, found: list[Row], true: list[Row], limit: tuple[float, float]) -> Tips:
     tips = {}
     rings = {"s": 90, "facecolors": "none", "edgecolors": TRUE, "linewidths": 1.6}
     for kind, rows, style in (("true", true, rings), ("learned", found, {"s": 22, "color": FOUND, "zorder": 3})):
@@ -288,7 +322,7 @@ def _scatter(axes: Any, found: list[Row], true: list[Row], limit: tuple[float, f
             values = [float(np.clip(value, *limit)) for _, _, value in rows]
             axes.scatter([number for number, _, _ in rows], values, label=kind, gid=kind, **style)
             tips[kind] = [f"{name}: {value:.3g}" for _, name, value in rows]
-    last = max(number for number, _, _ in found)
+    last = max(lenses.numbers)
     axes.set_xlabel("photo", color=INK)
     axes.set_xticks(range(0, last + 1, max(2, 2 * round(last / 30))))
     axes.grid(alpha=0.25, linewidth=0.6)

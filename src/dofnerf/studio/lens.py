@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,11 +12,16 @@ import tyro
 from dofnerf.camera import FULL_FRAME
 from dofnerf.files import atomic, write_image
 from dofnerf.files.outputs import check_file
-from dofnerf.studio.flags import OPTIONAL, check_positive, default
+from dofnerf.studio.flags import OPTIONAL, check_positive, check_within, default
 
 if TYPE_CHECKING:
     from dofnerf.train.measured import MeasuredLens
-    from dofnerf.train.run import Run
+    from dofnerf.train.scale import PhotoOptics, Scale
+
+SHORTEST_UNIT, LONGEST_UNIT = 1e-6, 1e9  # metres in a scene unit
+_UNKNOWN = "not known"  # in the table, where the blur does not tell
+_ANY_WIDTH = 10_000  # characters
+_LEAST_WANTED = ("focal length, mm", "hyperfocal", "hyperfocal, m", "diameter, mm", "EXIF", "stops")
 
 
 @dataclass(frozen=True)
@@ -49,22 +53,29 @@ def run(config: LensConfig) -> list[MeasuredLens]:
     from rich.console import Console
 
     from dofnerf.evaluate.trained import open_run
-    from dofnerf.train.measured import measured
+    from dofnerf.train.folder import LENS
+    from dofnerf.train.measured import measured, notes
     from dofnerf.train.scale import Scale
 
     check_positive(config, "unit", "sensor_width")
+    check_within("--unit", config.unit, SHORTEST_UNIT, LONGEST_UNIT, " metres")
     for flag, path, suffixes in (("--csv", config.csv, (".csv",)), ("--plot", config.plot, (".png", ".jpg"))):
         if path is not None:
             check_file(flag, path, suffixes)
+    if config.csv is not None and config.csv.resolve() == (config.path / LENS).resolve():
+        raise ValueError(f"--csv {config.csv}: is the run's own table, with other columns; give another file")
     trained = open_run(config.path)
     if not trained.has_lens:
         raise ValueError(f"{config.path}: this run was trained without a lens model, so it has found no lens")
-    scale = None if config.unit is None else Scale(config.unit, "--unit")
+    optics = trained.optics_by(config.sensor_width)
+    scale = optics.scale if config.unit is None else Scale(config.unit, "--unit")
     rows = measured(trained, scale, config.sensor_width)
     console = Console(markup=False, emoji=False)  # names of photos are words
-    console.width = max(console.width, 150) if not console.is_terminal else console.width
-    console.print(terminal_table(rows))
-    for line in summary(trained, rows, scale or trained.optics.scale, config.sensor_width):
+    table, left_out = terminal_table(rows, scale, console.width if console.is_terminal else _ANY_WIDTH)
+    needed = console.measure(table, options=console.options.update(width=_ANY_WIDTH))
+    console.width = max(console.width, needed.minimum if console.is_terminal else needed.maximum)
+    console.print(table)
+    for line in [*left_out, *(f"note     {words}" for words in notes(rows)), *summary(optics, rows, scale)]:
         print(line)
     if config.csv is not None:
         write_table(config.csv, rows)
@@ -72,74 +83,85 @@ def run(config: LensConfig) -> list[MeasuredLens]:
     if config.plot is not None:
         from dofnerf.evaluate.charts import measured_plot, pixels_of
 
-        figure = measured_plot(rows, f"{trained.setting.scene}: the lens of each photo, ± 1 standard error")
+        figure = measured_plot(rows, f"{trained.setting.scene}: the lens of each photo, ± 1 standard error", scale)
         write_image(config.plot, pixels_of(figure))
         print(f"wrote    {config.plot}")
     return rows
 
 
-def terminal_table(rows: list[MeasuredLens]) -> Any:
-    """A rich.table.Table."""
+def terminal_table(rows: list[MeasuredLens], scale: Scale | None, width: int) -> tuple[Any, list[str]]:
+    """(a rich.table.Table in so many characters if it can be, words on the columns that are left out for that)."""
+    from rich.cells import cell_len
     from rich.table import Table
 
-    lines = [line_of(one) for one in rows]
+    lines = [line_of(one, scale) for one in rows]
     used = [name for name in lines[0] if any(line[name] for line in lines)]
-    table = Table(*used, box=None, pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "left" if column.header == "note" else "right"
+    words = {name: [*name.split(), *(line[name] for line in lines)] for name in used}
+    wide = {name: max(map(cell_len, parts)) for name, parts in words.items()}
+    dropped: list[str] = []
+    for name in _LEAST_WANTED:
+        if sum(wide[one] + 2 for one in used) > width and name in used:
+            used.remove(name)
+            dropped.append(name)
+    table = Table(box=None, pad_edge=False)
+    for name in used:
+        first = name == "photo"
+        table.add_column(name, justify="left" if first else "right", no_wrap=first, min_width=wide[name])
     for line in lines:
         table.add_row(*(line[name] for name in used))
-    return table
+    names = ", ".join(name.split(", ")[0] for name in dropped)
+    return table, [f"columns  left out, for the window is narrow: {names}; --csv FILE has all"] if dropped else []
 
 
-def line_of(one: MeasuredLens) -> dict[str, str]:
-    """A photo's lens as it is printed, by column; what is not known is empty."""
-    real, ends = one.f_number is not None or one.focus_m is not None, one.focus_range()
-    line = {"photo": one.photo}
+def line_of(one: MeasuredLens, scale: Scale | None) -> dict[str, str]:
+    """A photo's lens as it is printed, by column."""
+    ends, unit = one.focus_range(), 1.0 if scale is None else scale.metres
     share = "" if not one.aperture_se else f" ± {100 * one.aperture_se / one.aperture:.1f} %"
-    if real:
-        line["f-number"] = "" if one.f_number is None else f"f/{one.f_number:.3g}{share}"
+    line = {"photo": one.photo}
+    if scale is not None:
+        line["f-number"] = _UNKNOWN if one.f_number is None else f"f/{one.f_number:.3g}{share}"
         line["EXIF"] = "" if one.f_number_exif is None else f"f/{one.f_number_exif:g}"
-        line["stops wider than EXIF"] = "" if one.stops_from_exif is None else f"{one.stops_from_exif:+.2f}"
-        line["diameter, mm"] = "" if one.f_number is None else f"{one.diameter_mm:.3g}"
+        line["stops wider than EXIF"] = _with_error(one.stops_from_exif, one.stops_from_exif_se)
+        line["diameter, mm"] = "" if one.diameter_mm is None else f"{one.diameter_mm:.3g}"
         line["focal length, mm"] = "" if one.focal_length_mm is None else f"{one.focal_length_mm:.3g}"
     else:
-        line["aperture"] = "" if one.stops is None else f"{one.aperture:.4g}{share}"
-    line["stops"] = "" if one.stops is None else f"{one.stops:+.2f}" + _plus_minus(one.stops_se, "{:.2f}")
-    unit = one.focus_m / one.focus_depth if one.focus_m and math.isfinite(one.focus_depth) else 1.0
-    focus = "focus, m" if real else "focus"
-    line[focus] = "" if one.stops is None or (ends is None and one.note) else f"{unit * one.focus_depth:.3g}"
+        line["aperture"] = f"{one.aperture:.4g}{share}" if one.aperture_known else _UNKNOWN
+    line["stops"] = _with_error(one.stops, one.stops_se)
+    focus, far = ("focus", "hyperfocal") if scale is None else ("focus, m", "hyperfocal, m")
+    line[focus] = f"{unit * one.focus_depth:.3g}" if one.focus_known else _UNKNOWN
     if ends is not None:
         line[focus] += f" ({unit * ends[0]:.3g} … {unit * ends[1]:.3g})"
-    far = one.hyperfocal_m if real else one.hyperfocal
-    line["hyperfocal, m" if real else "hyperfocal"] = "" if one.stops is None or far is None else f"{far:.3g}"
-    line["note"] = one.note
+    line[far] = "" if one.hyperfocal is None else f"{unit * one.hyperfocal:.3g}"
     return line
 
 
-def _plus_minus(error: float | None, pattern: str) -> str:
-    return "" if error is None else " ± " + pattern.format(error)
+def _with_error(stops: float | None, error: float | None) -> str:
+    return "" if stops is None else f"{stops:+.2f}" + ("" if error is None else f" ± {error:.2f}")
 
 
-def summary(trained: Run, rows: list[MeasuredLens], scale: Any, sensor_width: float | None) -> list[str]:
+def summary(optics: PhotoOptics, rows: list[MeasuredLens], scale: Scale | None) -> list[str]:
     """What holds for all photos, as lines of text."""
     from dofnerf.train.measured import medians
+    from dofnerf.train.scale import BY_EXIF
 
-    told = [one.stops_from_exif for one in rows if one.stops_from_exif is not None]
+    told, shape = medians(rows, "stops_from_exif"), optics.shape
+    lines = [] if shape is None else [f"shape    {shape.describe()}; f-numbers are by the area of its opening"]
     if scale is None:
-        lines = ["scale    unknown: stops are from the median lens, distances in scene units; --unit METRES gives it"]
+        words = "stops are from the median lens, distances in scene units; --unit METRES gives it"
+        lines.append(f"scale    unknown: {words}")
     else:
-        lines = [f"scale    {scale.describe()}"]
+        lines.append(f"scale    {scale.describe()}")
     if scale is not None and medians(rows, "f_number") is not None:
         known = f"{medians(rows, 'diameter_mm'):.3g} mm wide, f/{medians(rows, 'f_number'):.3g}"
         lines.append(f"lens     {known} at {medians(rows, 'focal_length_mm'):.3g} mm (medians)")
-        if sensor_width is None and trained.optics.sensor_width is None:
-            lines.append(f"note     no EXIF gives the focal length: a sensor {FULL_FRAME:g} mm wide is assumed")
-    if told:
-        middle = sorted(told)[len(told) // 2]
-        by_exif = scale is not None and scale.by == "EXIF"
+        if optics.sensor_width is None:
+            words = f"a sensor {FULL_FRAME:g} mm wide, along the longer side of the picture, is assumed"
+            lines.append(f"note     no EXIF gives the focal length: {words}")
+    if told is not None:
+        count = sum(one.stops_from_exif is not None for one in rows)
+        by_exif = scale is not None and scale.by == BY_EXIF
         why = "; the scale comes from EXIF's f-numbers, so only differences between photos tell" if by_exif else ""
-        lines.append(f"EXIF     lenses are {middle:+.2f} stops from it (median of {len(told)} photos){why}")
+        lines.append(f"EXIF     lenses are {told:+.2f} stops wider than it says (median of {count} photos){why}")
     if all(one.aperture_se is None for one in rows) and not any(one.note for one in rows):
         lines.append("note     there are no standard errors: the run is of an earlier version; train again for them")
     return lines
@@ -147,7 +169,12 @@ def summary(trained: Run, rows: list[MeasuredLens], scale: Any, sensor_width: fl
 
 def write_table(path: Path, rows: list[MeasuredLens]) -> None:
     """As CSV, numbers in full; unknown ones are empty."""
-    lines = [{name: "" if value is None else value for name, value in asdict(one).items()} for one in rows]
+    lines = []
+    for one in rows:
+        line = {name: "" if value is None else value for name, value in asdict(one).items()}
+        for name, is_known in (("aperture", line.pop("aperture_known")), ("focus_depth", line.pop("focus_known"))):
+            line[name] = line[name] if is_known else ""
+        lines.append(line)
     with atomic(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(lines[0]))
         writer.writeheader()

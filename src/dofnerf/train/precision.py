@@ -30,6 +30,7 @@ from dofnerf.models.data import TrainingData, shrunk_mask
 from dofnerf.models.losses import residual
 from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import scatter_layers
+from dofnerf.optics.shapes import DISC, Blades, RealLens, Shape
 from dofnerf.train.learner import Learner
 from dofnerf.train.registration import gain_slopes, motion_slopes, robust_weights
 
@@ -40,6 +41,7 @@ _BLOCK, _LEAST_ACROSS = 32, 5  # pixels: side of the blocks that count as one ob
 _LAYERS = 2  # with 4 it takes nearly twice as long, and standard errors are within 4 % of these in the mean
 _STEP = 0.2  # pixels of blur, for finite differences
 _MOST = 1e6  # stands for "nothing is known"
+_SINGULAR = 1e-6  # eigenvalue of the curvature, of parameters in units of their own: below, a direction is not known
 # Fitted by benchmarks/error_bars.py: the factor, and what is common to all photos of a run.
 _FACTOR = {"aperture": 5.8, "focus_disparity": 4.5}
 _COMMON_APERTURE = 0.021  # of the aperture
@@ -77,33 +79,49 @@ def slopes_of(learner: Learner, data: TrainingData, photo: int) -> Slopes:
     light, scale = learner.config.light, width / wide
     aperture, focus = (float(value[photo]) for value in (learner.lens.aperture, learner.lens.focus_disparity))
 
+    shape = _rim(learner.lens.shape)
+
     def picture(wider: float = 0.0, nearer: float = 0.0) -> Tensor:
         radius = scale * (aperture + wider) * (focus + nearer - layers.disparity)
-        image = scatter_layers(layers.colour, layers.alpha, radius, light=light)
+        image = scatter_layers(layers.colour, layers.alpha, radius, shape, light)
         return learner.quantities.develop(image, photo)
 
+    # Central, and both as large in pixels of blur: in a photo of one plane the two slopes are then the same but for a
+    # factor, as they should be, and in what is in focus there is none.
     far, near = learner.setting.disparities
-    step = _STEP / (scale * (near - far))
-    closer = min(_STEP / max(scale * aperture, 1e-9), 0.1 * (near - far), focus or math.inf)
-    image = picture()
-    by_aperture = (picture(step) - image) / step
-    # Central: to one side it would not vanish where the photo is in focus.
+    unit = max(scale * aperture, 1e-9)
+    closer = min(_STEP / unit, 0.1 * (near - far), focus or math.inf)
+    typical = max(float((focus - sharp.disparity).abs().median()), 1e-3 * (near - far))
+    wider = min(closer * aperture / typical, 0.5 * aperture) or closer
+    by_aperture = (picture(wider) - picture(-wider)) / (2 * wider)
     by_focus = (picture(0.0, closer) - picture(0.0, -closer)) / (2 * closer)
+    image = picture()
     off = residual(image, data.shrunk(photo, width, height), mask=counts)
     moves, gains = motion_slopes(image, sharp.disparity, camera), gain_slopes(image, light)
     slopes = [by_aperture[..., None], by_focus[..., None], gains.sum(-1, keepdim=True), moves]
-    return Slopes(off, torch.cat(slopes, dim=-1), robust_weights(off))
+    return Slopes(off, torch.cat(slopes, dim=-1), robust_weights(off, counts))
+
+
+def _rim(shape: Shape | None) -> Shape:
+    """A shape that is the same for all of the picture: the diaphragm alone of a lens with a character."""
+    if not isinstance(shape, RealLens):
+        return shape or DISC
+    return Blades(shape.blades, rotation=shape.rotation) if shape.blades and shape.roundness < 0.5 else DISC
 
 
 def covariance(found: Slopes, block: int | None = None) -> np.ndarray:
-    """(P, P): of the solution, by blocks of pixels; `block` 0 takes each value as an observation of its own."""
+    """(P, P): of the solution, by blocks of pixels; `block` 0 takes each value as an observation of its own. Infinite
+    where the pixels say nothing of a parameter, or not which of several it is."""
     off, slopes, weight = (part.double().numpy(force=True) for part in found)
     height, width, _, count = slopes.shape
     block = max(1, min(_BLOCK, width // _LEAST_ACROSS)) if block is None else block
     weighted = slopes * weight[..., None]
     curvature = np.einsum("hwcp,hwcq->pq", weighted, slopes)
-    unit = np.sqrt(np.maximum(np.diag(curvature), 1e-300))
-    inverse = np.linalg.pinv(curvature / np.outer(unit, unit), rcond=1e-9, hermitian=True) / np.outer(unit, unit)
+    size = np.sqrt(np.diag(curvature))
+    unit = np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(curvature / np.outer(unit, unit))
+    known = values > _SINGULAR
+    inverse = (vectors[:, known] / values[known]) @ vectors[:, known].T / np.outer(unit, unit)
     scores = weighted * off[..., None]
     if block:
         scores = scores.sum(2)
@@ -114,29 +132,45 @@ def covariance(found: Slopes, block: int | None = None) -> np.ndarray:
         sums *= math.sqrt(len(sums) / max(len(sums) - count, 1))
     else:
         sums = scores.reshape(-1, count)
-    return inverse @ (sums.T @ sums) @ inverse
+    spread: np.ndarray = inverse @ (sums.T @ sums) @ inverse
+    nothing = (size == 0) | ((vectors[:, ~known] ** 2).sum(-1) > _SINGULAR)
+    spread[nothing], spread[:, nothing] = math.inf, math.inf
+    return spread
 
 
-def standard_errors(learner: Learner) -> dict[str, list[float | None]]:
+def standard_errors(learner: Learner, common: bool = True) -> dict[str, list[float | None]]:
     """Of each training photo, by `NAMES` and in their units; None where the photo says nothing. Empty if none were
-    measured: in a run without a lens, of an earlier version, or before its end."""
+    measured: in a run without a lens, of an earlier version, or before its end. Without what is `common` to all photos,
+    they are those of differences between photos."""
     if learner.precision is None:
         return {}
     found = {name: learner.precision[:, k].double() for k, name in enumerate(NAMES)}
     aperture, (far, near) = learner.lens.aperture.detach().double().cpu(), learner.setting.disparities
     for name in NAMES:
         found[name] = found[name] * _FACTOR.get(name, _FACTOR["aperture"])
-    found["aperture"] = torch.hypot(found["aperture"], _COMMON_APERTURE * aperture)
-    found["focus_disparity"] = torch.hypot(found["focus_disparity"], _COMMON_FOCUS / aperture.clamp(min=1e-9))
+    if common:
+        found["aperture"] = torch.hypot(found["aperture"], _COMMON_APERTURE * aperture)
+        found["focus_disparity"] = torch.hypot(found["focus_disparity"], _COMMON_FOCUS / aperture.clamp(min=1e-9))
     most = {"aperture": _UNKNOWN * aperture, "focus_disparity": _UNKNOWN * (near - far) + 0 * aperture}
     blurs = (learner.lens.largest_radius.detach() >= BLURS).cpu()
+    nothing = (learner.precision >= _MOST).tolist()
     return {
         name: [
-            None if name in most and not (value <= most[name][i] and blurs[i]) else value
-            for i, value in enumerate(values.tolist())
+            None if nothing[i][k] or (name in most and not (value <= most[name][i] and blurs[i])) else value
+            for i, value in enumerate(found[name].tolist())
         ]
-        for name, values in found.items()
+        for k, name in enumerate(NAMES)
     }
+
+
+def known_lenses(learner: Learner) -> tuple[list[bool], list[bool]]:
+    """Of each training photo, whether its blur tells the aperture, and whether it tells the focus."""
+    errors = standard_errors(learner)
+    if errors:
+        aperture, focus = ([error is not None for error in errors[name]] for name in NAMES[:2])
+        return aperture, focus
+    blurs = (learner.lens.largest_radius.detach() >= BLURS).tolist()
+    return blurs, blurs
 
 
 def lens_notes(learner: Learner) -> list[str]:

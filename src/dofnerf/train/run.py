@@ -21,7 +21,7 @@ from dofnerf.scenes import Scene, Viewpoint, read_cameras
 from dofnerf.train import checkpoint
 from dofnerf.train.config import TrainConfig
 from dofnerf.train.learner import Learner
-from dofnerf.train.precision import error_columns
+from dofnerf.train.precision import error_columns, known_lenses
 from dofnerf.train.scale import PhotoOptics, photo_optics
 
 CAMERAS = "cameras.json"
@@ -94,7 +94,13 @@ class Run:
     @property
     def optics(self) -> PhotoOptics:
         """The photos' lens as a reference for stops and f-numbers: its radius, the scale of the scene, the sensor."""
-        return photo_optics(self.setting, self.lens if self.has_lens else None)
+        return self.optics_by()
+
+    def optics_by(self, sensor_width: float | None = None) -> PhotoOptics:
+        """The same with this width of the sensor, in millimetres along the longer side, instead of EXIF's focal
+        lengths."""
+        lens, known = (self.lens, known_lenses(self.learner)[0]) if self.has_lens else (None, None)
+        return photo_optics(self.setting, lens, known, sensor_width)
 
     def render(
         self,

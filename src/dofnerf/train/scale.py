@@ -6,13 +6,17 @@ f / (2 N) in millimetres by its EXIF, and aperture / focal length in pixels, in 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
+from dofnerf.camera import FULL_FRAME
 from dofnerf.models.base import BLURS
 from dofnerf.models.data import Setting
 from dofnerf.optics import LearnedLens, Shape
 
+BY_EXIF = "EXIF"
+_DIRECTIONS = 720  # in which the rim of an opening is looked at
 _DEVIATION = 1.4826  # median absolute deviation → standard deviation of a normal distribution
 
 
@@ -32,30 +36,42 @@ class Scale:
 
 @dataclass(frozen=True)
 class PhotoOptics:
-    """What is known of the photos' lens: its `radius` in scene units, the median of the photos that it blurs;
-    the `scale`; the `sensor_width` in millimetres along the longer side, by EXIF's focal lengths; its `shape`, if a character was learned."""
+    """What is known of the photos' lens: its `radius` in scene units, the median of the photos whose lens is known;
+    the `scale`; the `sensor_width` in millimetres, along the longer side, by EXIF's focal lengths; its `shape`, if a
+    character was learned; and how much of it is open: `filled` is the diameter of a disc as large as the opening, over
+    that of the circle around it."""
 
     radius: float | None = None
     scale: Scale | None = None
     sensor_width: float | None = None
     shape: Shape | None = None
+    filled: float = 1.0
+    focal_mm: tuple[float, ...] = ()
+    """Of each photo: EXIF's focal length, or that of its field of view on the sensor."""
 
 
-def photo_optics(setting: Setting, lens: LearnedLens | None) -> PhotoOptics:
-    """That of a run's photos; `lens` is None for a run without one."""
-    focal_mm = setting.focal_mm or (None,) * len(setting.photos)
-    sensors = [mm * max(setting.size) / px for mm, px in zip(focal_mm, setting.focal, strict=True) if mm]
-    sensor = median(sensors) if sensors else None
+def photo_optics(
+    setting: Setting, lens: LearnedLens | None, known: list[bool] | None = None, sensor_width: float | None = None
+) -> PhotoOptics:
+    """That of a run's photos; `lens` is None for a run without one. `known` says of which photos the aperture is known:
+    if it is of none, those that are blurred count. `sensor_width` stands instead of EXIF's focal lengths."""
+    told, across = setting.focal_mm or (None,) * len(setting.photos), max(setting.size)
+    if sensor_width is not None:
+        told = (None,) * len(told)
+    sensors = [mm * across / px for mm, px in zip(told, setting.focal, strict=True) if mm]
+    sensor = sensor_width or (median(sensors) if sensors else None)
+    focal = tuple(mm or px / across * (sensor or FULL_FRAME) for mm, px in zip(told, setting.focal, strict=True))
     scale = None if setting.metres is None else Scale(setting.metres, "the scene's file")
     if lens is None:
-        return PhotoOptics(None, scale, sensor)
-    blurs = (lens.largest_radius.detach() >= BLURS).tolist()
+        return PhotoOptics(None, scale, sensor, focal_mm=focal)
+    counted = known if known and any(known) else (lens.largest_radius.detach() >= BLURS).tolist()
+    filled = 1.0 if lens.shape is None else math.sqrt(fmean(k * k for k in lens.shape.table(_DIRECTIONS)))
     apertures = lens.aperture.detach().tolist()
-    radii = {i: apertures[i] / setting.focal[i] for i, known in enumerate(blurs) if known}
+    radii = {i: apertures[i] / setting.focal[i] for i, one in enumerate(counted) if one}
     if scale is None:
-        pairs = ((focal_mm[i], setting.f_numbers[i], radius) for i, radius in radii.items())
-        scale = scale_by_exif([mm / (2 * number) / radius for mm, number, radius in pairs if mm and number])
-    return PhotoOptics(median(radii.values()) if radii else None, scale, sensor, lens.shape)
+        numbers = {i: setting.f_numbers[i] for i in radii} if sensor else {}
+        scale = scale_by_exif([focal[i] / (2 * n) / (filled * radii[i]) for i, n in numbers.items() if n])
+    return PhotoOptics(median(radii.values()) if radii else None, scale, sensor, lens.shape, filled, focal)
 
 
 def scale_by_exif(millimetres: list[float]) -> Scale | None:
@@ -64,4 +80,4 @@ def scale_by_exif(millimetres: list[float]) -> Scale | None:
         return None
     middle = median(millimetres)
     spread = _DEVIATION * median(abs(one / middle - 1) for one in millimetres) if len(millimetres) > 1 else None
-    return Scale(middle / 1000, "EXIF", spread)
+    return Scale(middle / 1000, BY_EXIF, spread)

@@ -26,12 +26,17 @@ from dofnerf.scenes import Scene
 from dofnerf.scenes.exif import Exif, in_seconds
 from dofnerf.train import Run
 from dofnerf.train.folder import LENS, LOG
+from dofnerf.train.measured import notes
 
 MOST_GAINS, MOST_UNCERTAIN = 3, 3  # training photos that lead the page; views in which uncertainty is drawn
 _LEFT_OUT = "left out: "  # how a capture's notes on photos begin
 MOST_VIEWS = 8  # whose pictures are on the page
 _PIXELS = 24_000_000  # of these together, for each is held four times as floats
 _AGAINST: dict[Reference, str] = {"sharp": "their all-in-focus photos", "photo": "their photos as they are"}
+_KNOWN_BY = {  # columns of the table of photos that hold nothing where there is a note and this one is empty
+    "aperture_se": ("aperture", "K", "lens_radius"),
+    "focus_disparity_se": ("focus_depth", "focus_disparity"),
+}
 _STEP = re.compile(r"^step (\d{1,9})  ([\w .,-]{1,60}?)  [\d.]+ s  PSNR (\d{1,9}(?:\.\d+)?)")
 
 
@@ -209,6 +214,7 @@ def _lens(run: Run, scene: Scene, scores: Scores | None) -> list[str]:
     lines = [] if scores is None else figures.lens_lines(scores)
     lines = lines[1:] if scores is not None and isinstance(scores.lens, str) else lines  # nothing to compare with
     words = [page.paragraph(line.split(maxsplit=1)[1].capitalize()) for line in lines]
+    words += [page.paragraph(f"{line}.") for line in notes(lenses.measured)]
     return [page.heading("The lens of every photo"), page.grid("pair", charts), *words]
 
 
@@ -222,6 +228,11 @@ def _photos(run: Run, scene: Scene, gains: Sequence[Gain]) -> list[str]:
     except (ValueError, csv.Error):
         raise ValueError(f"{path}: not a table of photos; the file is damaged") from None
     rows = [(row + [""] * len(head))[: len(head)] for row in rows]
+    for row in rows:
+        values = dict(zip(head, row, strict=True))
+        for error, names in _KNOWN_BY.items():
+            if values.get("lens_note") and not values.get(error):
+                row[:] = ["" if name in names else value for name, value in zip(head, row, strict=True)]
     known = dict(zip((scene.frames[i].name for i in scene.train), scene.train, strict=True))
     won = {one.number: [f"{100 * one.blurred:.0f} %", f"{one.detail:.1f}×", f"{one.agreement:.1f}"] for one in gains}
     head += ["exposure time", "ISO", "blurred", "detail there", "agreement, dB"]
