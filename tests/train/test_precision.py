@@ -292,13 +292,14 @@ def test_masked_pixels_are_no_observations():
     assert np.sqrt(np.diag(whole)) == pytest.approx(np.sqrt(np.diag(part)), rel=0.1)
 
 
-def slopes_before(depths, disparity):
+def slopes_before(depths, disparity, clipped=0, masked=0):
     """Slopes of a photo of noise on vertical stripes at these depths, focused at a disparity, by the finite differences
-    that a run has."""
+    that a run has. So many columns from the left are brighter than white, or masked."""
     size, generator = (48, 64), torch.Generator().manual_seed(3)
     stripe = torch.arange(size[1]) * len(depths) // size[1]
     place = (1 / torch.tensor(depths, dtype=torch.float32))[stripe].expand(size)
     picture = torch.rand(*size, 3, generator=generator)
+    picture[:, :clipped] += 2.0
     lens = LearnedLens(1, 2.0, 6.0, aperture=12.0, focus_disparity=disparity)
     shown = View(picture, place, torch.ones(size))
     layers = split_layers(picture, place, len(depths))
@@ -310,7 +311,9 @@ def slopes_before(depths, disparity):
         setting=SimpleNamespace(disparities=(1 / 6, 1 / 2)),
     )  # fmt: skip
     noisy = photo + 0.01 * torch.randn(photo.shape, generator=generator)
-    data = SimpleNamespace(size=size, cameras=[camera], mask=lambda _: None, shrunk=lambda *_: noisy)
+    noisy = noisy.clamp(max=1.0) if clipped else noisy
+    mask = (torch.arange(size[1]) >= masked).float().expand(size) if masked else None
+    data = SimpleNamespace(size=size, cameras=[camera], mask=lambda _: mask, shrunk=lambda *_: noisy)
     with torch.no_grad():
         return slopes_of(learner, data, 0)
 
@@ -320,6 +323,13 @@ def test_a_photo_of_one_plane_tells_neither_aperture_nor_focus():
     aperture, focus, *others = np.diag(covariance(slopes_before([3.0], 1 / 2)))
     assert math.isinf(aperture) and math.isinf(focus) and math.isfinite(others[0])
     assert np.isfinite(np.diag(covariance(slopes_before([2.2, 5.0], 1 / 3)))[:2]).all()
+
+
+def test_white_areas_tell_nothing():
+    """Of a photo whose left two thirds are clipped, and shown brighter: as if they were masked."""
+    white, masked = slopes_before([2.2, 5.0], 1 / 3, clipped=40), slopes_before([2.2, 5.0], 1 / 3, masked=40)
+    errors, expected = (np.sqrt(np.diag(covariance(one, 6))) for one in (white, masked))
+    np.testing.assert_allclose(errors[:2], expected[:2], rtol=0.15)
 
 
 def test_a_plane_in_focus_tells_where_focus_is_not_how_wide():

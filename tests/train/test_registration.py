@@ -11,7 +11,7 @@ from small_splats import random_gaussians
 from dofnerf.camera import motion, moved
 from dofnerf.models.splat.model import SplatModel
 from dofnerf.optics import to_display, to_linear
-from dofnerf.train.registration import Prior, Target, register
+from dofnerf.train.registration import Prior, Target, register, weighed
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,40 @@ def test_what_is_masked_holds_nothing(world):
         found = register(known, model.view, camera, Prior(camera, depth, 1e3), rounds=2)
         left.append(np.linalg.norm(motion(true, found.camera)[0]) / np.linalg.norm(motion(true, camera)[0]))
     assert left[0] < 0.2 and left[1] < 0.2
+
+
+def test_what_is_clipped_holds_nothing(world):
+    """A white area, which the scene shows brighter, does not agree with it; it must not slow the camera down."""
+    model, camera, depth = world
+    true = moved(camera, np.array([0.003, 0.002, 0]), np.zeros(3))
+    white = 2 * camera.width // 3
+    photo, mask = model.view(true).image.clone(), torch.ones(camera.height, camera.width)
+    photo[:, :white], mask[:, white - 2 : white + 2] = 1.0, 0.0  # its edge has slopes of its own
+
+    def show(camera):
+        view = model.view(camera)
+        image = view.image.clone()
+        image[:, :white] += 1.0
+        return view._replace(image=image)
+
+    found = register(Target(photo, 2.2, mask), show, camera, Prior(camera, depth, 1e3), rounds=2)
+    assert np.linalg.norm(motion(true, found.camera)[0]) < 0.2 * np.linalg.norm(motion(true, camera)[0])
+
+
+def test_clipped_values_have_no_weight_and_no_part_in_the_median():
+    """One channel of some pixels, as if there were only the others."""
+    generator = torch.Generator().manual_seed(0)
+    shown, photo = torch.rand(2, 12, 16, 3, generator=generator)
+    shown[:, 4:, 1], photo[:, 4:, 1] = 1.2, 0.99
+    off, weight = weighed(shown, photo)
+    clipped = torch.zeros(12, 16, 3, dtype=torch.bool)
+    clipped[:, 4:, 1] = True
+    assert not weight[clipped].any() and not off[clipped].any()
+    seen = (shown - photo)[~clipped].abs()
+    usual = 1.5 * float(seen.median()) + 1e-4
+    inner = ~clipped[1:-1, 1:-1]
+    expected = 1 / (1 + ((shown - photo)[1:-1, 1:-1][inner] / (2 * usual)) ** 2) / (27 * usual**2)
+    torch.testing.assert_close(weight[1:-1, 1:-1][inner], expected)
 
 
 def test_a_strong_prior_holds_the_camera(world):

@@ -23,9 +23,13 @@ _POWER, _SOFT = 0.4, 0.01  # of the sparse-gradient prior: its exponent, and the
 def residual(shown: Tensor, photo: Tensor, whole: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
     """shown − photo (…, 3), but 0 where the photo is clipped and what is shown is brighter, and where `mask` (…) is 0.
     `whole` is what is shown in the end, where `shown` is a part of it."""
-    brighter = (shown if whole is None else whole) > 1
-    found = torch.where((photo >= _WHITE) & brighter, 0.0, shown - photo)
+    found = torch.where(is_clipped(shown if whole is None else whole, photo), 0.0, shown - photo)
     return found if mask is None else found * mask[..., None]
+
+
+def is_clipped(shown: Tensor, photo: Tensor) -> Tensor:
+    """(…, 3): where the photo is clipped and what is shown is brighter, so that it says nothing of how bright."""
+    return (photo >= _WHITE) & (shown > 1)
 
 
 def gradient_loss(residual: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -23,9 +23,8 @@ from torch import Tensor
 
 from dofnerf.camera import Camera
 from dofnerf.models import View
-from dofnerf.models.losses import residual
 from dofnerf.models.splat.start.bundle import Tracks
-from dofnerf.train.registration import Target, held_back, robust_weights
+from dofnerf.train.registration import Target, held_back, weighed
 
 _WINDOW = 3.0  # pixels: standard deviation of the windows
 _FAR = 1e-12  # weight in a window that is as good as none
@@ -60,8 +59,7 @@ def sightings(target: Target, view: View, camera: Camera, points: np.ndarray, sp
     at = rows.clip(0, height - 1), columns.clip(0, width - 1)
     here = view.disparity.double().cpu().numpy()[at]
     seen &= np.abs(here - 1 / np.where(seen, depth, 1.0)) < _THICK * span
-    off = residual(view.image, target.photo, mask=target.mask)
-    weight = robust_weights(off, target.mask)
+    off, weight = weighed(view.image, target.photo, target.mask)
     if target.mask is not None:
         seen &= target.mask.cpu().numpy()[at] > 0
     held = held_back((height, width)).to(off.device)[..., None]

@@ -27,12 +27,11 @@ from torch import Tensor
 
 from dofnerf.models.base import BLURS
 from dofnerf.models.data import TrainingData, shrunk_mask
-from dofnerf.models.losses import residual
 from dofnerf.models.workers import ALONE, Workers
 from dofnerf.optics import scatter_layers
 from dofnerf.optics.shapes import DISC, Blades, RealLens, Shape
 from dofnerf.train.learner import Learner
-from dofnerf.train.registration import gain_slopes, motion_slopes, robust_weights
+from dofnerf.train.registration import gain_slopes, motion_slopes, weighed
 
 NAMES = ("aperture", "focus_disparity", "exposure", "turn", "shift")
 """Of the columns: pixels × scene units; 1 / scene units; natural logarithm of the gain; radians; scene units."""
@@ -96,10 +95,10 @@ def slopes_of(learner: Learner, data: TrainingData, photo: int) -> Slopes:
     by_aperture = (picture(wider) - picture(-wider)) / (2 * wider)
     by_focus = (picture(0.0, closer) - picture(0.0, -closer)) / (2 * closer)
     image = picture()
-    off = residual(image, data.shrunk(photo, width, height), mask=counts)
+    off, weight = weighed(image, data.shrunk(photo, width, height), counts)
     moves, gains = motion_slopes(image, sharp.disparity, camera), gain_slopes(image, light)
     slopes = [by_aperture[..., None], by_focus[..., None], gains.sum(-1, keepdim=True), moves]
-    return Slopes(off, torch.cat(slopes, dim=-1), robust_weights(off, counts))
+    return Slopes(off, torch.cat(slopes, dim=-1), weight)
 
 
 def _rim(shape: Shape | None) -> Shape:

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from dofnerf.camera import Camera, motion, moved
 from dofnerf.models import View
-from dofnerf.models.losses import residual
+from dofnerf.models.losses import is_clipped, residual
 from dofnerf.optics import to_display, to_linear
 from dofnerf.optics.light import Curve
 
@@ -74,11 +74,11 @@ def register(
     for turn in range(rounds + 1):
         view = show(camera)
         image = developed(view.image, log_gain, target.light)
-        off = residual(image, target.photo, mask=target.mask)
+        off, weight = weighed(image, target.photo, target.mask)
         errors.append(float(off[held].abs().mean()))
         if turn == rounds or (turn == 1 and errors[1] > (1 - _HOPELESS) * errors[0]):
             break
-        found = _step(image, view.disparity, off, held, camera, (target, prior))
+        found = _step(image, view.disparity, off, ~held[..., None] * weight, camera, (target.light, prior))
         camera, log_gain = moved(camera, found[:3], found[3:6]), log_gain + found[6:]
     return Registered(camera, log_gain, errors[0], errors[-1])
 
@@ -91,13 +91,11 @@ def developed(image: Tensor, log_gain: np.ndarray, light: Curve) -> Tensor:
 
 
 def _step(
-    image: Tensor, disparity: Tensor, off: Tensor, held: Tensor, camera: Camera, known: tuple[Target, Prior]
+    image: Tensor, disparity: Tensor, off: Tensor, weight: Tensor, camera: Camera, known: tuple[Curve, Prior]
 ) -> np.ndarray:
-    """Turn, shift (world axes), and changes of the logarithms of the gains, (9,): least squares over pixels not `held`
-    back."""
-    (_, light, mask), prior = known
+    """Turn, shift (world axes), and changes of the logarithms of the gains, (9,): least squares by `weight`."""
+    light, prior = known
     slopes = torch.cat([motion_slopes(image, disparity, camera), gain_slopes(image, light)], dim=-1)
-    weight = (~held)[..., None] * robust_weights(off, mask)
     slopes, weight, wanted = (part.double() for part in (slopes.flatten(0, 2), weight.flatten(), -off.flatten()))
     normal = (slopes.T @ (slopes * weight[:, None])).cpu().numpy()
     right = (slopes.T @ (weight * wanted)).cpu().numpy()
@@ -110,14 +108,23 @@ def _step(
     return np.concatenate([axes @ found[:3], axes @ found[3:6], found[6:]])
 
 
-def robust_weights(off: Tensor, mask: Tensor | None = None) -> Tensor:
+def weighed(shown: Tensor, photo: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Residuals (H, W, 3) of a picture and its photo, and their weights. Where the photo is clipped and the picture
+    brighter, a residual of 0 is no agreement: nothing was seen there, as where `mask` is 0."""
+    off = residual(shown, photo, mask=mask)
+    return off, robust_weights(off, mask, is_clipped(shown, photo))
+
+
+def robust_weights(off: Tensor, mask: Tensor | None = None, clipped: Tensor | None = None) -> Tensor:
     """Weights (H, W, 3) of residuals in least squares, in units of their usual square: Cauchy's, and none at the rim,
-    where there is no slope, nor where `mask` (H, W) is 0, where nothing was seen."""
-    counted = off if mask is None else off[mask > 0]
+    where there is no slope, nor where nothing was seen: where `mask` (H, W) is 0, or a value is `clipped`."""
+    seen = torch.ones_like(off) if mask is None else mask[..., None].expand_as(off).to(off)
+    seen = seen if clipped is None else seen * ~clipped
+    counted = off[seen > 0]
     usual = 1.5 * float(counted.abs().median() if counted.numel() else 0.0) + 1e-4
     weight = 1 / (1 + (off / (_SOFT * usual)).square()) / (_ALIKE * usual**2)
     weight[[0, -1]], weight[:, [0, -1]] = 0.0, 0.0
-    return weight if mask is None else weight * mask[..., None]
+    return weight * seen
 
 
 def motion_slopes(image: Tensor, disparity: Tensor, camera: Camera) -> Tensor:
