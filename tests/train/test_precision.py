@@ -292,6 +292,28 @@ def test_masked_pixels_are_no_observations():
     assert np.sqrt(np.diag(whole)) == pytest.approx(np.sqrt(np.diag(part)), rel=0.1)
 
 
+def test_blocks_without_weight_are_no_observations():
+    """Their number is in the correction for few of them, and where there are too few, nothing is known."""
+    generator = torch.Generator().manual_seed(4)
+    slopes, noise = torch.randn(96, 128, 3, 4, generator=generator), torch.randn(96, 128, 3, generator=generator)
+    weight = torch.zeros(96, 128, 3)
+    weight[:32, :48] = 1.0  # 24 of 192 blocks of 8 × 8
+    whole, part = (
+        covariance(Slopes(*found), 8)
+        for found in ((noise, slopes, weight), (noise[:32, :48], slopes[:32, :48], weight[:32, :48]))
+    )
+    np.testing.assert_allclose(whole, part)
+    weight[:, 8:], weight[24:] = 0.0, 0.0  # three blocks, of four parameters
+    assert np.isinf(covariance(Slopes(noise, slopes, weight), 8)).all()
+
+
+@pytest.mark.parametrize("size", [(168, 252), (112, 168), (64, 96), (54, 96), (48, 64), (64, 256)])
+def test_a_small_picture_has_enough_blocks(size):
+    generator = torch.Generator().manual_seed(5)
+    slopes, noise = torch.randn(*size, 3, 9, generator=generator), torch.randn(*size, 3, generator=generator)
+    assert np.isfinite(covariance(Slopes(noise, slopes, robust_weights(noise)))).all()
+
+
 def slopes_before(depths, disparity, clipped=0, masked=0):
     """Slopes of a photo of noise on vertical stripes at these depths, focused at a disparity, by the finite differences
     that a run has. So many columns from the left are brighter than white, or masked."""

@@ -37,6 +37,7 @@ NAMES = ("aperture", "focus_disparity", "exposure", "turn", "shift")
 """Of the columns: pixels × scene units; 1 / scene units; natural logarithm of the gain; radians; scene units."""
 _WIDEST, _WIDEST_SLOW = 256, 96  # pixels across of the pictures that are compared; of models that render slowly
 _BLOCK, _LEAST_ACROSS = 32, 5  # pixels: side of the blocks that count as one observation; as many side by side
+_BLOCKS_EACH = 2  # blocks that tell something, for each parameter: of fewer, their spread says little
 _LAYERS = 2  # with 4 it takes nearly twice as long, and standard errors are within 4 % of these in the mean
 _STEP = 0.2  # pixels of blur, for finite differences
 _MOST = 1e6  # stands for "nothing is known"
@@ -110,10 +111,11 @@ def _rim(shape: Shape | None) -> Shape:
 
 def covariance(found: Slopes, block: int | None = None) -> np.ndarray:
     """(P, P): of the solution, by blocks of pixels; `block` 0 takes each value as an observation of its own. Infinite
-    where the pixels say nothing of a parameter, or not which of several it is."""
+    where the pixels say nothing of a parameter, or not which of several it is, and if few blocks have weight."""
     off, slopes, weight = (part.double().numpy(force=True) for part in found)
     height, width, _, count = slopes.shape
-    block = max(1, min(_BLOCK, width // _LEAST_ACROSS)) if block is None else block
+    if block is None:  # in a small picture as large as leaves enough of them
+        block = max(1, min(_BLOCK, width // _LEAST_ACROSS, math.isqrt(height * width // (_BLOCKS_EACH * count))))
     weighted = slopes * weight[..., None]
     curvature = np.einsum("hwcp,hwcq->pq", weighted, slopes)
     size = np.sqrt(np.diag(curvature))
@@ -128,7 +130,10 @@ def covariance(found: Slopes, block: int | None = None) -> np.ndarray:
         number = rows[:, None] * (columns[-1] + 1) + columns
         sums = np.zeros((number.max() + 1, count))
         np.add.at(sums, number, scores)
-        sums *= math.sqrt(len(sums) / max(len(sums) - count, 1))
+        observations = len(np.unique(number[weight.any(-1)]))
+        if observations < _BLOCKS_EACH * count:
+            return np.full((count, count), math.inf)
+        sums *= math.sqrt(observations / (observations - count))
     else:
         sums = scores.reshape(-1, count)
     spread: np.ndarray = inverse @ (sums.T @ sums) @ inverse
