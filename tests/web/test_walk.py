@@ -18,7 +18,11 @@ from dofnerf.cli import main
 from dofnerf.models.splat.model import SplatModel
 from dofnerf.optics import DISC, Lens, shape_of, to_display
 from dofnerf.optics.shapes import RealLens
+from dofnerf.studio.flags import LensFlags, ViewpointFlags
 from dofnerf.studio.shoot import exact
+from dofnerf.studio.source import source_of
+from dofnerf.studio.viewpoints import viewpoints
+from dofnerf.studio.walk import walk_of
 from dofnerf.train import Run
 from dofnerf.web import shape_facts
 from dofnerf.web.start_page import StartPage
@@ -122,6 +126,25 @@ def test_your_lens_has_its_character(page, made, pupil, blades):
         for one in (lens, lens.with_shape(DISC))
     )
     assert psnr(picture, truth) > max(42, psnr(plain, truth) + 1.5)
+
+
+def test_photos_whose_blur_tells_nothing_have_no_part(made):
+    """Two of four are sharp all over: their lens is not told, and stops are relative to that of the others."""
+    run = Run.load(made / "run")
+    with torch.no_grad():
+        run.lens.raw_aperture[:] = torch.tensor([-12.0, -12.0, -0.5, 0.5])
+    source = source_of(run)
+    for name in ("view-0", "view-2"):
+        home = viewpoints(ViewpointFlags(view=(name,)), source)[0]
+        walk, _ = walk_of(source, home, LensFlags(), "")
+        facts = walk.facts()
+        told = {photo["name"]: photo["opening"] for photo in facts["photos"]}
+        assert told["view-0"] == told["view-1"] == told["view-3"] == 0 and 0 < told["view-2"] < told["view-4"]
+        assert facts["opening"] == pytest.approx((told["view-2"] + told["view-4"]) / 2)
+        assert facts["start"]["opening"] == pytest.approx(told["view-2"] if name == "view-2" else facts["opening"])
+    rows = {name: rest for name, *rest in source.lens_rows(None)}
+    assert rows["view-0"] == ["not known"] * 2 and rows["view-4"][0] == "the usual"
+    assert rows["view-2"][0].endswith("stops narrower")
 
 
 @pytest.mark.parametrize("share", [0.3, 0.7])

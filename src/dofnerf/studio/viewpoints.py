@@ -119,6 +119,14 @@ def _place(flags: ViewpointFlags, source: Source) -> Viewpoint:
     return Viewpoint("render", Camera(pose, focal, focal, width / 2, height / 2, width, height))
 
 
+def photos_of(source: Source) -> list[Viewpoint]:
+    """The source's views, each with the lens of its photo where its blur tells it."""
+    return [
+        replace(view, lens=view.lens or (None if view.name in source.untold else learned_lens(source, view)))
+        for view in source.views
+    ]
+
+
 def learned_lens(source: Source, view: Viewpoint) -> Lens | None:
     """The lens that a run learned for this photo, for a picture of this size."""
     lens = source.learned.get(view.name)

@@ -3,7 +3,6 @@ reaches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +16,7 @@ from dofnerf.studio.flags import LAYERS, LensFlags, automatic_aperture
 from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.shoot import sharp_picture
 from dofnerf.studio.source import Source
-from dofnerf.studio.viewpoints import learned_lens
+from dofnerf.studio.viewpoints import photos_of
 from dofnerf.web.walk_page import Walk, packed_model, page
 
 POSTER = 640  # pixels across
@@ -36,7 +35,7 @@ def walk_of(
     _, picture = sharp_picture(source.model, camera)
     if picture.holes.all():
         raise ValueError(f"{source.path}: view {home.name} shows nothing; give another view")
-    photos = [replace(view, lens=view.lens or learned_lens(source, view)) for view in source.views]
+    photos = photos_of(source)
     disparity, _ = replace(flags, focus_at=None).disparity(picture)
     if flags.focus_at is not None:
         _, whole = sharp_picture(source.model, home.camera)
@@ -44,8 +43,11 @@ def walk_of(
     automatic, _ = automatic_aperture(picture, [disparity])
     automatic *= home.camera.fx / camera.fx
     given = flags.opening(home.camera, source.optics)
-    own = home.lens.aperture if home.lens is not None else usual(photos, home.camera) or automatic
-    aperture = given[0] if given else own
+    usual, radius = automatic, None if source.optics is None else source.optics.radius
+    if radius is not None and any(view.lens is not None for view in photos):
+        usual = radius * home.camera.fx  # as that of --stops
+    own = None if (home.photo or home.name) in source.untold else home.lens
+    aperture = given[0] if given else usual if own is None else own.aperture
     learned = None if flags.shaped or source.optics is None else source.optics.shape
     lens = Lens(float(aperture), inverse(disparity), learned or flags.aperture_shape(source.optics))
     blur = replace(PLAIN, layers=1 if source.flat else LAYERS, light=source.light)
@@ -56,7 +58,7 @@ def walk_of(
     walk = Walk(
         title, photos, home.camera, lens, depth_range(source, [home.camera, *(view.camera for view in photos)],
         picture),
-        automatic, tuple(source.upward.tolist()), None if scale is None else scale.metres, focal_mm, free,
+        usual, tuple(source.upward.tolist()), None if scale is None else scale.metres, focal_mm, free,
     )  # fmt: skip
     return walk, to_bytes(shown.clamp(0, 1).cpu().numpy())
 
@@ -73,12 +75,6 @@ def walk_page(source: Source, home: Viewpoint, flags: LensFlags, title: str, fre
 def packed(source: Source) -> bytes | None:
     """The source's Gaussians as the page reads them; None if it has none."""
     return packed_model(source.model, source.light)
-
-
-def usual(photos: Iterable[Viewpoint], camera: Camera) -> float:
-    """The median aperture of the photos, before this camera; 0 if none is known."""
-    found = [float(view.lens.aperture) * camera.fx / view.camera.fx for view in photos if view.lens is not None]
-    return float(np.median(found)) if found else 0.0
 
 
 def depth_range(source: Source, cameras: list[Camera], first: RGBD) -> tuple[float, float]:

@@ -35,9 +35,9 @@ _EXPORT = re.compile(r"^export (?:async )?(?:const|function|class) ([\w$]+)", re
 @dataclass(frozen=True)
 class Walk:
     """What a page is told. `photos` with their lenses, where known; it opens at `home` behind `lens`. `depths` are the
-    disparities (far, near) that the focus reaches; `usual` is a fitting aperture where no photo has a lens; `unit` is
-    the length of a scene unit in metres, where known; `focal_mm` the focal length of `home` in millimetres (None: full
-    frame); `free` lifts the walls around what the photos saw."""
+    disparities (far, near) that the focus reaches; `usual` is the aperture of the photos, or a fitting one where it is
+    not known: stops are relative to it; `unit` is the length of a scene unit in metres, where known; `focal_mm` the
+    focal length of `home` in millimetres (None: full frame); `free` lifts the walls around what the photos saw."""
 
     title: str
     photos: Sequence[Viewpoint]
@@ -55,7 +55,7 @@ class Walk:
         pixels over the root of the picture's area: it stays when a picture is zoomed or cropped, as f-numbers do."""
         photos = [_camera(view.camera) | {"name": view.name, **lens_facts(view)} for view in self.photos]
         found = [photo["opening"] for photo in photos if photo["opening"] > 0]
-        usual = float(np.median(found)) if found else opening(self.usual, self.home)
+        usual = opening(self.usual, self.home)
         start = opening(float(self.lens.aperture), self.home)
         low, high = usual * 2 ** (NARROWEST / 2), usual * 2 ** (WIDEST / 2)
         focal_mm = self.focal_mm or self.home.fx / max(self.home.width, self.home.height) * FULL_FRAME

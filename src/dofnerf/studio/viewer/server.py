@@ -23,7 +23,6 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
@@ -42,7 +41,7 @@ from dofnerf.studio.keyframes import Moment
 from dofnerf.studio.source import Source
 from dofnerf.studio.viewer.films import LONGEST, MOST_KEYFRAMES, Films
 from dofnerf.studio.viewer.renderer import LAYERS, Drawn, Settings, draw, photograph
-from dofnerf.studio.viewpoints import learned_lens
+from dofnerf.studio.viewpoints import photos_of
 from dofnerf.studio.walk import packed
 from dofnerf.web.walk_page import Walk, lens_facts, page
 
@@ -111,8 +110,7 @@ class Viewer:
 
     def lenses(self) -> list[dict[str, float]]:
         """The lens of each of the page's photos, as far as it is known by now."""
-        views = [replace(view, lens=view.lens or learned_lens(self.source, view)) for view in self.source.views]
-        known = {view.name: lens_facts(view) for view in views}
+        known = {view.name: lens_facts(view) for view in photos_of(self.source)}
         return [known.get(name, {}) for name in self.names]
 
     def picture(self, asked: dict[str, Any]) -> tuple[bytes, bool]:
