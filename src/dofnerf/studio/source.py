@@ -175,8 +175,9 @@ def source_of(run: Run, path: Path | None = None) -> Source:
     setting, optics = run.setting, run.optics
     path = path or run.folder or Path(setting.scene)
     learned = dict(zip(setting.photos, run.lenses, strict=False))
+    is_done = run.learner.progress.step >= run.config.method.total  # before that, lenses are shown as they are by now
     told = [all(both) for both in zip(*known_lenses(run.learner), strict=True)]
-    untold = frozenset(name for name, one in zip(setting.photos, told, strict=True) if not one)
+    untold = frozenset(name for name, one in zip(setting.photos, told, strict=True) if is_done and not one)
     words = f"{path}, {run.config.field}, {run.learner.progress.step} steps, trained on {setting.scene}"
     words += "" if optics.scale is None else f"; {optics.scale.describe()}"
     light, size = run.config.light, setting.size
