@@ -21,12 +21,14 @@ from dofnerf.camera import Camera
 from dofnerf.cli import main
 from dofnerf.models.base import View
 from dofnerf.optics import LearnedLens, scatter_layers, split_layers
-from dofnerf.optics.shapes import RealLens
+from dofnerf.optics.shapes import DISC, RealLens
+from dofnerf.studio.flags import LensFlags
 from dofnerf.train import Run, checkpoint, train, without_lens
 from dofnerf.train.measured import measured
 from dofnerf.train.precision import Slopes, covariance, slopes_of
 from dofnerf.train.registration import robust_weights
 from dofnerf.train.scale import Scale
+from dofnerf.web import shape_facts
 
 
 def solutions(slopes, noise):
@@ -127,7 +129,22 @@ def test_the_f_number_of_blades_is_by_their_area(run):
     square = measured(plain, Scale(0.5, "a ruler"))[0]
     assert math.pi / 4 * square.diameter_mm**2 == pytest.approx(2 * (round_.diameter_mm / 2) ** 2, rel=1e-3)
     assert square.f_number == pytest.approx(round_.f_number * math.sqrt(math.pi / 2), rel=1e-3)
+    assert square.hyperfocal == pytest.approx(round_.hyperfocal * math.sqrt(2 / math.pi), rel=1e-3)
     assert plain.optics.scale.metres == pytest.approx(scale.metres * math.sqrt(math.pi / 2), rel=1e-3)
+
+
+def test_an_f_number_that_was_measured_opens_the_same_lens(run):
+    """--fstop with --shape learned is by the area of the opening, as the measurement; a disc is as wide as its f-number
+    says. A page is told what it needs to say so."""
+    again = sure(run, f_numbers=(2.0,) * 5)
+    again.lens.shape = RealLens(blades=4)
+    camera = Camera(np.eye(4)[:3], again.setting.focal[0], again.setting.focal[0], 32.0, 24.0, *again.setting.size)
+    one, optics = measured(again, Scale(0.5, "a ruler"))[0], again.optics
+    for shape, aperture in (("learned", one.aperture), ("disc", one.aperture * optics.filled)):
+        flags = LensFlags(shape=shape, fstop=one.f_number, unit=0.5)
+        assert flags.opening(camera, optics)[0] == pytest.approx(aperture)
+    facts = shape_facts(again.lens.shape, 256)
+    assert facts["filled"] == pytest.approx(math.sqrt(2 / math.pi), rel=1e-3) and "filled" not in shape_facts(DISC, 256)
 
 
 def test_a_given_sensor_stands_instead_of_exifs_focal_lengths(run):

@@ -128,6 +128,16 @@ def test_your_lens_has_its_character(page, made, pupil, blades):
     assert psnr(picture, truth) > max(42, psnr(plain, truth) + 1.5)
 
 
+def test_the_f_number_of_your_lens_is_by_its_area(page):
+    page.evaluate(f"Object.assign(dofnerf.facts, {json.dumps(shape_facts(RealLens(3), 256) | {'unit': 0.01})})")
+    numbers = []
+    for blades in (-1, 0):
+        page.evaluate(f"dofnerf.set({{ lens: {{ opening: 0.02, blades: {blades} }} }})")
+        numbers.append(float(page.locator("#aperture-words").text_content().removeprefix("f/")))
+    area = 3 * np.sqrt(3) / 4 / np.pi  # of a triangle, over that of the circle around it
+    assert numbers[0] / numbers[1] == pytest.approx(1 / np.sqrt(area), rel=0.1)
+
+
 def test_photos_whose_blur_tells_nothing_have_no_part(made):
     """Two of four are sharp all over: their lens is not told, and stops are relative to that of the others."""
     run = Run.load(made / "run")

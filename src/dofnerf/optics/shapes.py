@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import ClassVar, Literal, TypeVar
 
 import torch
@@ -31,6 +32,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _COARSE = 12  # columns and rows at which weights of parts are computed; between them they are interpolated
 _SOFT_EDGE = 0.04  # of the radius: over this width an opening ends where it is a weight
 _MOST_CATS_EYE = 100.0  # lens radii
+_DIRECTIONS = 720  # in which an opening is measured
 _TABLE = 4096  # directions in which the rim of a shape without a formula is tabulated
 
 
@@ -101,6 +103,11 @@ class Shape(ABC):
         """`reach` in `count` directions, counter-clockwise from the column axis as seen in the picture."""
         angle = torch.arange(count, dtype=torch.float64) * (2 * math.pi / count)
         return self.reach(torch.cos(angle), -torch.sin(angle)).tolist()
+
+    @property
+    def filled(self) -> float:
+        """How much of it is open: the diameter of a disc as large as it is, over that of the circle around it."""
+        return math.sqrt(fmean(reach * reach for reach in self.table(_DIRECTIONS)))
 
     def describe(self) -> str:
         """In words, for people."""

@@ -260,7 +260,9 @@ class LensFlags(ShapeFlags):
             raise ValueError("--fstop needs --focal-length where there is no camera to take it from")
         sensor = focal_mm * across / focal_px
         words = f"f/{self.fstop:g} at {focal_mm:.3g} mm on a sensor {sensor:.3g} mm wide, {scale.describe()}"
-        return aperture_from_f_number(self.fstop, focal_mm, focal_px, 1000 * scale.metres), words
+        aperture = aperture_from_f_number(self.fstop, focal_mm, focal_px, 1000 * scale.metres)
+        filled = photos.filled if self.shape == LEARNED and photos is not None else 1.0  # by area, as it was measured
+        return aperture / filled, words
 
     def disparity(self, picture: RGBD) -> tuple[float, str]:
         """(1 / the focus depth, where it comes from in words)."""

@@ -115,7 +115,7 @@ def refocus(
     _, picture = sharp_picture(source.model, one.camera)
     disparity, _ = flags.disparity(picture)
     opening, _ = flags.opening(one.camera, source.optics) or automatic_aperture(picture, [disparity])
-    made = Lens(opening, inverse(disparity), flags.aperture_shape())
+    made = Lens(opening, inverse(disparity), flags.aperture_shape(source.optics))
     largest_blur(picture, [made])
     return _taken(source, one.camera, made, samples)
 

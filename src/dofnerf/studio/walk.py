@@ -12,7 +12,7 @@ from dofnerf.files.pictures import to_bytes
 from dofnerf.optics import Lens
 from dofnerf.optics.lens import inverse
 from dofnerf.scenes import Viewpoint
-from dofnerf.studio.flags import LAYERS, LensFlags, automatic_aperture
+from dofnerf.studio.flags import LAYERS, LEARNED, LensFlags, automatic_aperture
 from dofnerf.studio.rgbd import RGBD
 from dofnerf.studio.shoot import sharp_picture
 from dofnerf.studio.source import Source
@@ -42,14 +42,15 @@ def walk_of(
         disparity, _ = flags.disparity(whole)
     automatic, _ = automatic_aperture(picture, [disparity])
     automatic *= home.camera.fx / camera.fx
+    if not flags.shaped and source.optics is not None and source.optics.shape is not None:
+        flags = replace(flags, shape=LEARNED)
     given = flags.opening(home.camera, source.optics)
     usual, radius = automatic, None if source.optics is None else source.optics.radius
     if radius is not None and any(view.lens is not None for view in photos):
         usual = radius * home.camera.fx  # as that of --stops
     own = None if (home.photo or home.name) in source.untold else home.lens
     aperture = given[0] if given else usual if own is None else own.aperture
-    learned = None if flags.shaped or source.optics is None else source.optics.shape
-    lens = Lens(float(aperture), inverse(disparity), learned or flags.aperture_shape(source.optics))
+    lens = Lens(float(aperture), inverse(disparity), flags.aperture_shape(source.optics))
     blur = replace(PLAIN, layers=1 if source.flat else LAYERS, light=source.light)
     small = lens.scaled(camera.fx, home.camera.fx)
     shown = source.model.view(camera, small, blur).image if aperture > 0 else source.model.view(camera).image

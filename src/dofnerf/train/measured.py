@@ -26,9 +26,9 @@ class MeasuredLens:
     nothing of them: then `aperture_known` or `focus_known` is false, and all that follows from them is None.
 
     In scene units: `diameter` of the lens, that of a disc as large as its opening, and the `hyperfocal` distance,
-    focused at which infinity is blurred to a disc of 1/1500 of the picture's diagonal. `stops`: how much wider (above
-    0) than the median lens; its error is without what all photos have in common. `focus_disparity_se` is that of 1 /
-    focus_depth: errors of focus are even in disparity, not in depth.
+    focused at which infinity is blurred to a spot as large as a disc of 1/1500 of the picture's diagonal. `stops`: how
+    much wider (above 0) than the median lens; its error is without what all photos have in common. `focus_disparity_se`
+    is that of 1 / focus_depth: errors of focus are even in disparity, not in depth.
 
     Where the scale is known: `diameter_mm`, `focus_m`, `hyperfocal_m`, `f_number`. `focal_length_mm` is EXIF's, or
     follows from the field of view and the size of the sensor. `f_number_exif`, and `stops_from_exif`: how much wider
@@ -101,7 +101,7 @@ def _stops(error: float | None, aperture: float) -> float | None:
 def _size(known: PhotoOptics, scale: Scale | None, setting: Setting, i: int, aperture: float) -> dict[str, Any]:
     """What follows from the aperture of photo i."""
     radius = aperture / setting.focal[i]
-    hyperfocal = 2 * aperture / (_CONFUSION * math.hypot(*setting.size))
+    hyperfocal = 2 * aperture * known.filled / (_CONFUSION * math.hypot(*setting.size))
     found: dict[str, Any] = {
         "diameter": 2 * radius * known.filled,
         "hyperfocal": hyperfocal,

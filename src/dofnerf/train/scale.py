@@ -6,9 +6,8 @@ f / (2 N) in millimetres by its EXIF, and aperture / focal length in pixels, in 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 
 from dofnerf.camera import FULL_FRAME
 from dofnerf.models.base import BLURS
@@ -16,7 +15,6 @@ from dofnerf.models.data import Setting
 from dofnerf.optics import LearnedLens, Shape
 
 BY_EXIF = "EXIF"
-_DIRECTIONS = 720  # in which the rim of an opening is looked at
 _DEVIATION = 1.4826  # median absolute deviation → standard deviation of a normal distribution
 
 
@@ -38,8 +36,7 @@ class Scale:
 class PhotoOptics:
     """What is known of the photos' lens: its `radius` in scene units, the median of the photos whose lens is known;
     the `scale`; the `sensor_width` in millimetres, along the longer side, by EXIF's focal lengths; its `shape`, if a
-    character was learned; and how much of it is open: `filled` is the diameter of a disc as large as the opening, over
-    that of the circle around it."""
+    character was learned, and how much of that is open: `filled`, see `Shape`."""
 
     radius: float | None = None
     scale: Scale | None = None
@@ -65,7 +62,7 @@ def photo_optics(
     if lens is None:
         return PhotoOptics(None, scale, sensor, focal_mm=focal)
     counted = known if known and any(known) else (lens.largest_radius.detach() >= BLURS).tolist()
-    filled = 1.0 if lens.shape is None else math.sqrt(fmean(k * k for k in lens.shape.table(_DIRECTIONS)))
+    filled = 1.0 if lens.shape is None else lens.shape.filled
     apertures = lens.aperture.detach().tolist()
     radii = {i: apertures[i] / setting.focal[i] for i, one in enumerate(counted) if one}
     if scale is None:

@@ -103,7 +103,8 @@ class LensPage:
 
 def shape_facts(shape: Shape, directions: int) -> dict[str, Any]:
     """`blades`: 0 for a disc, 3 and more for a polygon, -1 for another shape, given as a table of its rim;
-    `character`: cat's eye, profile and pupil of the photos' own lens; `blade`: how many it has, and their roundness."""
+    `character`: cat's eye, profile and pupil of the photos' own lens; `blade`: how many it has, and their roundness;
+    `filled`: see `Shape`, by which its f-numbers are."""
     told: dict[str, Any] = {"blades": 0, "rotation": round(math.degrees(shape.rotation), 9) % 360}
     if isinstance(shape, Blades):
         told["blades"] = shape.count
@@ -114,6 +115,7 @@ def shape_facts(shape: Shape, directions: int) -> dict[str, Any]:
         numbers = shape.cats_eye, *shape.profile, shape.pupil
         told |= {"shape": "Your lens", "character": [round(one, 6) for one in numbers]}
         told["blade"] = [shape.blades, round(shape.roundness, 6)]
+        told["filled"] = round(shape.filled, 6)
     return told
 
 

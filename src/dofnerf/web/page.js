@@ -29,7 +29,8 @@ function keep() {
 
 // An f-number where the scale of the scene is known, else stops relative to the photos' lens, where that is.
 function stopWords() {
-  if (SCENE.fstop) return `f/${Number((SCENE.fstop / lens.aperture).toPrecision(2))}, `;
+  const filled = lens.blades === -1 ? SCENE.filled || 1 : 1; // of the photos' own lens, f-numbers are by its area
+  if (SCENE.fstop) return `f/${Number((SCENE.fstop / (filled * lens.aperture)).toPrecision(2))}, `;
   if (!SCENE.photoAperture) return "";
   const stops = Math.round(20 * Math.log2(lens.aperture / SCENE.photoAperture)) / 10;
   return `${stops > 0 ? "+" : ""}${stops === 0 ? 0 : stops} stops, `;

@@ -80,7 +80,7 @@ export function connectPanel(walk) {
 
   walk.listeners.push((view) => {
     const { lens, pose, exposure } = view;
-    show("aperture", lens.opening > 0 ? stopsOf(facts, lens.opening) : SHARP, openingWords(facts, lens.opening));
+    show("aperture", lens.opening > 0 ? stopsOf(facts, lens.opening) : SHARP, openingWords(facts, lens));
     show("focus", (near - lens.focus) / (near - far || 1), focusWords(facts, lens.focus));
     const span = Math.log(FOCALS[1] / FOCALS[0]);
     show("focal", Math.log((pose.focal * facts.mm) / FOCALS[0]) / span, focalWords(facts, pose.focal));

@@ -3,16 +3,18 @@
 
 const THIRDS = ["", "⅓", "⅔"];
 
-// f-number of an opening, where the scale of the scene is known (`facts.unit`, metres in a scene unit).
-export const fNumber = (facts, opening) => facts.mm / (2000 * facts.unit * opening);
+// f-number of an opening, where the scale of the scene is known (`facts.unit`, metres in a scene unit). That of the
+// photos' own lens (-1 blades) is by the area of its opening.
+export const fNumber = (facts, opening, blades) =>
+  facts.mm / (2000 * facts.unit * opening * (blades === -1 ? facts.filled || 1 : 1));
 
 // Stops by which an opening is wider than the lens that was found.
 export const stopsOf = (facts, opening) => 2 * Math.log2(opening / facts.opening);
 export const openingOf = (facts, stops) => facts.opening * 2 ** (stops / 2);
 
-export function openingWords(facts, opening) {
+export function openingWords(facts, { opening, blades }) {
   if (!(opening > 0)) return "all sharp";
-  if (facts.unit) return `f/${Number(fNumber(facts, opening).toPrecision(2))}`;
+  if (facts.unit) return `f/${Number(fNumber(facts, opening, blades).toPrecision(2))}`;
   const stops = stopsOf(facts, opening), thirds = Math.round(3 * Math.abs(stops));
   if (!thirds) return facts.found ? "as your photos" : "normal";
   const number = `${Math.floor(thirds / 3) || ""}${THIRDS[thirds % 3]}`;
