@@ -25,6 +25,7 @@ from dofnerf.optics.shapes import DISC, RealLens
 from dofnerf.studio.flags import LensFlags
 from dofnerf.train import Run, checkpoint, train, without_lens
 from dofnerf.train.measured import measured
+from dofnerf.train.photos.focal import FocalConfig, PhotoFocal
 from dofnerf.train.precision import Slopes, covariance, slopes_of
 from dofnerf.train.registration import robust_weights
 from dofnerf.train.scale import Scale
@@ -145,6 +146,23 @@ def test_an_f_number_that_was_measured_opens_the_same_lens(run):
         assert flags.opening(camera, optics)[0] == pytest.approx(aperture)
     facts = shape_facts(again.lens.shape, 256)
     assert facts["filled"] == pytest.approx(math.sqrt(2 / math.pi), rel=1e-3) and "filled" not in shape_facts(DISC, 256)
+
+
+def test_a_refined_focal_length_counts(run):
+    """A lens of the same aperture before a longer focal length is narrower."""
+    again = sure(run)
+    given = measured(again, Scale(0.5, "a ruler"))
+    zoom = PhotoFocal.make(FocalConfig(), again.setting)
+    zoom.log_zoom[0] = 0.1
+    again.learner.quantities.by_name["focal"] = zoom
+    refined, table = measured(again, Scale(0.5, "a ruler")), again.photo_table()
+    for i, factor in enumerate([math.exp(-0.1), *[1.0] * 4]):
+        assert refined[i].diameter == pytest.approx(factor * given[i].diameter)
+        assert refined[i].diameter_mm == pytest.approx(factor * given[i].diameter_mm)
+        assert table[i]["focal_pixels"] == pytest.approx(again.setting.focal[i] / factor)
+        assert table[i]["lens_radius"] == pytest.approx(refined[i].diameter / 2)
+    radii = [one.diameter / 2 for one in refined]
+    assert again.optics.radius == pytest.approx(np.median(radii))
 
 
 def test_a_given_sensor_stands_instead_of_exifs_focal_lengths(run):

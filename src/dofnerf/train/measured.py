@@ -67,7 +67,7 @@ class MeasuredLens:
 def measured(run: Run, scale: Scale | None = None, sensor_width: float | None = None) -> list[MeasuredLens]:
     """Of each training photo of a run that has lenses. `scale` and `sensor_width` (millimetres, along the longer side)
     replace what the run knows."""
-    setting, (apertures, focuses), known = run.setting, known_lenses(run.learner), run.optics_by(sensor_width)
+    setting, (apertures, focuses), known = run.refined, known_lenses(run.learner), run.optics_by(sensor_width)
     scale = scale or known.scale
     unknown: list[Any] = [None] * len(setting.photos)
     errors, notes = standard_errors(run.learner), lens_notes(run.learner) or [""] * len(setting.photos)

@@ -6,9 +6,11 @@ import csv
 import importlib
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from dofnerf.camera import Camera
@@ -70,6 +72,13 @@ class Run:
         return self.learner.setting
 
     @property
+    def refined(self) -> Setting:
+        """The setting with the photos' focal lengths as they were refined."""
+        (width, height), camera = self.setting.size, self.learner.quantities.camera
+        given = [Camera(np.eye(4)[:3], px, px, width / 2, height / 2, width, height) for px in self.setting.focal]
+        return replace(self.setting, focal=tuple(float(camera(one, i).fx) for i, one in enumerate(given)))
+
+    @property
     def model(self) -> Model:
         return self.learner.model
 
@@ -100,7 +109,7 @@ class Run:
         """The same with this width of the sensor, in millimetres along the longer side, instead of EXIF's focal
         lengths."""
         lens, known = (self.lens, known_lenses(self.learner)[0]) if self.has_lens else (None, None)
-        return photo_optics(self.setting, lens, known, sensor_width)
+        return photo_optics(self.refined, lens, known, sensor_width)
 
     def render(
         self,
@@ -163,11 +172,9 @@ class Run:
     def photo_table(self) -> list[dict[str, float | str]]:
         """A row a training photo: its name, the columns of each quantity that was learned (lenses in scene units), and
         their standard errors."""
-        kinds = self.learner.quantities.by_name
+        kinds, setting = self.learner.quantities.by_name, self.refined
         learned = [one for name, one in kinds.items() if name != "lens" or self.has_lens]
-        columns = {
-            name: values for one in learned or kinds.values() for name, values in one.columns(self.setting).items()
-        }
+        columns = {name: values for one in learned or kinds.values() for name, values in one.columns(setting).items()}
         columns = {"photo": self.setting.photos, **columns, **error_columns(self.learner)}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 

@@ -75,7 +75,7 @@ class PhotoQuantity(nn.Module):
         return light
 
     def columns(self, setting: Setting) -> dict[str, Sequence[float | str]]:
-        """For the table of photos: M values by column."""
+        """For the table of photos: M values by column. `setting` has their focal lengths as they were refined."""
         return {}
 
     def values(self) -> dict[str, Tensor]:

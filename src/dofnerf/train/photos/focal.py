@@ -55,8 +55,7 @@ class PhotoFocal(CameraQuantity):
         return zoomed(camera, float(self.log_zoom[photo].double().exp())) if self.log_zoom.any() else camera
 
     def columns(self, setting: Setting) -> dict[str, Sequence[float | str]]:
-        focal = torch.tensor(setting.focal, dtype=torch.float64) * self.log_zoom.double().exp().cpu()
-        return {"focal_pixels": focal.tolist()}
+        return {"focal_pixels": setting.focal}
 
     def values(self) -> dict[str, Tensor]:
         return {"zoom": self.log_zoom.exp()}
