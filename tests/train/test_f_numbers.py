@@ -157,9 +157,9 @@ def test_apertures_that_are_not_known_give_no_scale():
     known = photo_optics(setting, lens, [True, True, False, True, True])
     assert known.radius == pytest.approx(4.0 / setting.focal[0], rel=1e-4) and known.scale.spread < 1e-4
     assert photo_optics(setting, lens, [False, False, True, False, False]).radius == pytest.approx(10 * known.radius)
-    assert photo_optics(setting, lens, [False] * 5).radius == pytest.approx(
-        known.radius
-    )  # blurred ones, for want of any
+    untold = photo_optics(setting, lens, [False] * 5)
+    assert untold.radius == pytest.approx(known.radius)  # blurred ones, for want of any
+    assert untold.scale is None and photo_optics(setting, lens.learn(aperture=False)).scale is None
 
 
 def test_the_subjects_distance_is_where_focus_starts_once_metres_are_known():

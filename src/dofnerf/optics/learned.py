@@ -95,6 +95,11 @@ class LearnedLens(nn.Module):
         return self
 
     @property
+    def given(self) -> tuple[bool, bool]:
+        """Whether aperture and focus are frozen, each as given at the start."""
+        return not self.raw_aperture.requires_grad, not self.raw_focus.requires_grad
+
+    @property
     def aperture(self) -> Tensor:
         """(num_photos,), pixels × scene units; half of the paper's K."""
         return (self.max_aperture * torch.sigmoid(self.raw_aperture))[self.groups]

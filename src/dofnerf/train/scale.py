@@ -51,7 +51,8 @@ def photo_optics(
     setting: Setting, lens: LearnedLens | None, known: list[bool] | None = None, sensor_width: float | None = None
 ) -> PhotoOptics:
     """That of a run's photos; `lens` is None for a run without one. `known` says of which photos the aperture is known:
-    if it is of none, those that are blurred count. `sensor_width` stands instead of EXIF's focal lengths."""
+    if it is of none, those that are blurred count, but tell no scale; nor does an aperture that was given.
+    `sensor_width` stands instead of EXIF's focal lengths."""
     told, across = setting.focal_mm or (None,) * len(setting.photos), max(setting.size)
     if sensor_width is not None:
         told = (None,) * len(told)
@@ -66,7 +67,8 @@ def photo_optics(
     apertures = lens.aperture.detach().tolist()
     radii = {i: apertures[i] / setting.focal[i] for i, one in enumerate(counted) if one}
     if scale is None:
-        numbers = {i: setting.f_numbers[i] for i in radii} if sensor else {}
+        is_told = not lens.given[0] and (known is None or any(known))
+        numbers = {i: setting.f_numbers[i] for i in radii} if sensor and is_told else {}
         scale = scale_by_exif([focal[i] / (2 * n) / (filled * radii[i]) for i, n in numbers.items() if n])
     return PhotoOptics(median(radii.values()) if radii else None, scale, sensor, lens.shape, filled, focal)
 
