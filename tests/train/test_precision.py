@@ -26,7 +26,7 @@ from dofnerf.studio.flags import LensFlags
 from dofnerf.train import Run, checkpoint, train, without_lens
 from dofnerf.train.measured import measured
 from dofnerf.train.photos.focal import FocalConfig, PhotoFocal
-from dofnerf.train.precision import Slopes, covariance, slopes_of
+from dofnerf.train.precision import Slopes, covariance, slopes_of, standard_errors
 from dofnerf.train.registration import robust_weights
 from dofnerf.train.scale import Scale
 from dofnerf.web import shape_facts
@@ -109,6 +109,46 @@ def test_a_photo_may_tell_one_and_not_the_other(run):
     assert first.focus_m == pytest.approx(0.5 * first.focus_depth) and first.focus_range() is not None
     assert second.note == "its blur tells nothing of its focus" and second.focus_m is second.focus_range() is None
     assert second.f_number is not None and second.stops_se is not None
+
+
+def test_photos_that_share_an_aperture_tell_it_together(run):
+    """Before what is common to all: two that tell it equally well are surer by √2, and a sharp one knows it from
+    them."""
+    alone, again = sure(run), sure(run)
+    with torch.no_grad():
+        for one in (alone, again):
+            one.lens.raw_aperture[:] = one.lens.raw_aperture[2]
+            one.learner.precision[:, 0] = 0.002 * one.lens.aperture[2]
+    again.learner.precision[0, 0] = math.inf
+    again.lens.groups[:] = torch.tensor([0, 0, 0, 3, 4])
+    own = standard_errors(alone.learner, common=False)["aperture"][0]
+    told = standard_errors(again.learner, common=False)["aperture"]
+    assert told == pytest.approx([own / math.sqrt(2)] * 3 + [own] * 2)
+    again.learner.precision[1:3, 0] = math.inf
+    assert standard_errors(again.learner)["aperture"][:3] == [None] * 3
+    # One that blurs nothing, for it is focused where all of the scene is.
+    again.learner.precision[1:3, 0] = alone.learner.precision[1:3, 0]
+    again.learner.lens.seen[:] = again.lens.focus_disparity[0].detach()
+    with torch.no_grad():
+        again.lens.raw_focus[1:] = 3.0
+    assert measured(again)[0].note == "its blur tells nothing of its focus" and measured(again)[0].aperture_known
+
+
+def test_what_was_given_is_not_measured(run):
+    """It is known, without a standard error, and says that it was given; no scale comes from it."""
+    again = sure(run, f_numbers=(2.0,) * 5)
+    assert again.optics.scale is not None
+    again.lens.learn(aperture=False)
+    first = measured(again, Scale(0.5, "a ruler"))[0]
+    assert first.aperture_se is first.stops_se is first.stops_from_exif is None and first.f_number is not None
+    assert first.aperture_known and first.focus_range() is not None
+    assert first.note == "its aperture was given, not measured" and again.optics.scale is None
+    again.lens.learn(aperture=False, focus=False)
+    with torch.no_grad():
+        again.lens.raw_aperture[0] = -12.0
+    first = measured(again)[0]
+    assert first.note == "its aperture and focus were given, not measured" and first.focus_known
+    assert first.focus_disparity_se is None
 
 
 def test_differences_between_photos_are_surer_than_apertures(run):
@@ -349,7 +389,7 @@ def test_a_small_picture_has_enough_blocks(size):
     assert np.isfinite(covariance(Slopes(noise, slopes, robust_weights(noise)))).all()
 
 
-def slopes_before(depths, disparity, clipped=0, masked=0):
+def slopes_before(depths, disparity, clipped=0, masked=0, learn=(True, True)):
     """Slopes of a photo of noise on vertical stripes at these depths, focused at a disparity, by the finite differences
     that a run has. So many columns from the left are brighter than white, or masked."""
     size, generator = (48, 64), torch.Generator().manual_seed(3)
@@ -357,7 +397,7 @@ def slopes_before(depths, disparity, clipped=0, masked=0):
     place = (1 / torch.tensor(depths, dtype=torch.float32))[stripe].expand(size)
     picture = torch.rand(*size, 3, generator=generator)
     picture[:, :clipped] += 2.0
-    lens = LearnedLens(1, 2.0, 6.0, aperture=12.0, focus_disparity=disparity)
+    lens = LearnedLens(1, 2.0, 6.0, aperture=12.0, focus_disparity=disparity).learn(*learn)
     shown = View(picture, place, torch.ones(size))
     layers = split_layers(picture, place, len(depths))
     photo = scatter_layers(layers.colour, layers.alpha, 12.0 * (disparity - layers.disparity))
@@ -387,6 +427,12 @@ def test_white_areas_tell_nothing():
     white, masked = slopes_before([2.2, 5.0], 1 / 3, clipped=40), slopes_before([2.2, 5.0], 1 / 3, masked=40)
     errors, expected = (np.sqrt(np.diag(covariance(one, 6))) for one in (white, masked))
     np.testing.assert_allclose(errors[:2], expected[:2], rtol=0.15)
+
+
+def test_nothing_depends_on_what_was_given():
+    """In a photo of one plane, the focus is known if the aperture is."""
+    aperture, focus = np.diag(covariance(slopes_before([3.0], 1 / 2, learn=(False, True))))[:2]
+    assert math.isinf(aperture) and math.isfinite(focus)
 
 
 def test_a_plane_in_focus_tells_where_focus_is_not_how_wide():

@@ -23,7 +23,8 @@ class MeasuredLens:
     """The lens of one training photo. Values that end in `_se` are standard errors; None is unknown.
 
     `aperture` (pixels × scene units) and `focus_depth` are what training ended with, even of a photo whose blur tells
-    nothing of them: then `aperture_known` or `focus_known` is false, and all that follows from them is None.
+    nothing of them: then `aperture_known` or `focus_known` is false, and all that follows from them is None. If they
+    were not learned but given, they are known, without a standard error, and the `note` says so.
 
     In scene units: `diameter` of the lens, that of a disc as large as its opening, and the `hyperfocal` distance,
     focused at which infinity is blurred to a spot as large as a disc of 1/1500 of the picture's diagonal. `stops`: how
@@ -84,6 +85,7 @@ def measured(run: Run, scale: Scale | None = None, sensor_width: float | None = 
         )  # fmt: skip
         if apertures[i]:
             sizes = _size(known, scale, setting, i, lens.aperture)
+            sizes |= {"stops_from_exif": None} if run.lens.given[0] else {}
             one = replace(one, **sizes, stops_se=_stops(apart[i], lens.aperture))
         if one.stops_from_exif is not None:
             one = replace(one, stops_from_exif_se=_stops(against_exif[i], lens.aperture))

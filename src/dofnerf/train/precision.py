@@ -98,6 +98,11 @@ def slopes_of(learner: Learner, data: TrainingData, photo: int) -> Slopes:
     image = picture()
     off, weight = weighed(image, data.shrunk(photo, width, height), counts)
     moves, gains = motion_slopes(image, sharp.disparity, camera), gain_slopes(image, light)
+    # What was given is no unknown: nothing depends on it.
+    by_aperture, by_focus = (
+        0.0 * slope if given else slope
+        for slope, given in zip((by_aperture, by_focus), learner.lens.given, strict=True)
+    )
     slopes = [by_aperture[..., None], by_focus[..., None], gains.sum(-1, keepdim=True), moves]
     return Slopes(off, torch.cat(slopes, dim=-1), weight)
 
@@ -143,12 +148,13 @@ def covariance(found: Slopes, block: int | None = None) -> np.ndarray:
 
 
 def standard_errors(learner: Learner, common: bool = True) -> dict[str, list[float | None]]:
-    """Of each training photo, by `NAMES` and in their units; None where the photo says nothing. Empty if none were
-    measured: in a run without a lens, of an earlier version, or before its end. Without what is `common` to all photos,
-    they are those of differences between photos."""
+    """Of each training photo, by `NAMES` and in their units; None where the photo says nothing, and for what was given.
+    Empty if none were measured: in a run without a lens, of an earlier version, or before its end. Without what is
+    `common` to all photos, they are those of differences between photos."""
     if learner.precision is None:
         return {}
-    found = {name: learner.precision[:, k].double() for k, name in enumerate(NAMES)}
+    found = dict(zip(NAMES, _own_errors(learner).unbind(-1), strict=True))
+    nothing = {name: (value >= _MOST).tolist() for name, value in found.items()}
     aperture, (far, near) = learner.lens.aperture.detach().double().cpu(), learner.setting.disparities
     for name in NAMES:
         found[name] = found[name] * _FACTOR.get(name, _FACTOR["aperture"])
@@ -156,37 +162,61 @@ def standard_errors(learner: Learner, common: bool = True) -> dict[str, list[flo
         found["aperture"] = torch.hypot(found["aperture"], _COMMON_APERTURE * aperture)
         found["focus_disparity"] = torch.hypot(found["focus_disparity"], _COMMON_FOCUS / aperture.clamp(min=1e-9))
     most = {"aperture": _UNKNOWN * aperture, "focus_disparity": _UNKNOWN * (near - far) + 0 * aperture}
-    blurs = (learner.lens.largest_radius.detach() >= BLURS).cpu()
-    nothing = (learner.precision >= _MOST).tolist()
     return {
         name: [
-            None if nothing[i][k] or (name in most and not (value <= most[name][i] and blurs[i])) else value
+            None if nothing[name][i] or (name in most and not value <= most[name][i]) else value
             for i, value in enumerate(found[name].tolist())
         ]
-        for k, name in enumerate(NAMES)
+        for name in NAMES
     }
 
 
+def _own_errors(learner: Learner) -> Tensor:
+    """(M, 5): what was measured of each photo; `_MOST` for a lens that blurs nothing, and for what was given. Photos
+    that share an aperture tell it together."""
+    assert learner.precision is not None
+    raw, (blurs, groups) = learner.precision.detach().cpu().double().clone(), _blurs(learner)
+    raw[~blurs, :2] = _MOST
+    told = torch.where(raw[:, 0] < _MOST, raw[:, 0].clamp(min=1e-30) ** -2, 0.0)
+    told = torch.zeros(len(raw), dtype=told.dtype).index_add_(0, groups, told)[groups]
+    raw[:, 0] = torch.where(told > 0, told**-0.5, _MOST)
+    for k, given in enumerate(learner.lens.given):
+        raw[:, k] = _MOST if given else raw[:, k]
+    return raw
+
+
+def _blurs(learner: Learner) -> tuple[Tensor, Tensor]:
+    """(M,) whether each photo's lens blurs anything, and (M,) which aperture it has."""
+    return (learner.lens.largest_radius.detach() >= BLURS).cpu(), learner.lens.groups.cpu()
+
+
 def known_lenses(learner: Learner) -> tuple[list[bool], list[bool]]:
-    """Of each training photo, whether its blur tells the aperture, and whether it tells the focus."""
-    errors = standard_errors(learner)
-    if errors:
-        aperture, focus = ([error is not None for error in errors[name]] for name in NAMES[:2])
-        return aperture, focus
-    blurs = (learner.lens.largest_radius.detach() >= BLURS).tolist()
-    return blurs, blurs
+    """Of each training photo, whether the aperture is known, by its blur or that of photos that share it, or given; and
+    whether the focus is."""
+    errors, (blurs, groups) = standard_errors(learner), _blurs(learner)
+    shared = torch.zeros(len(blurs), dtype=torch.int).index_add_(0, groups, blurs.int())[groups]
+    told = [[error is not None for error in errors[name]] for name in NAMES[:2]] if errors else None
+    told = told or [(shared > 0).tolist(), blurs.tolist()]
+    aperture, focus = ([given or one for one in part] for part, given in zip(told, learner.lens.given, strict=True))
+    return aperture, focus
 
 
 def lens_notes(learner: Learner) -> list[str]:
-    """For each training photo, what its blur does not tell; empty if it tells all. No list if nothing was measured."""
+    """For each training photo, what its blur does not tell, and what was given; empty if it tells all. No list if
+    nothing was measured."""
     errors, notes = standard_errors(learner), []
     if not errors:
         return []
-    for i, blurs in enumerate((learner.lens.largest_radius.detach() >= BLURS).tolist()):
-        words = {"aperture": "aperture", "focus_disparity": "focus"}
-        missing = [word for name, word in words.items() if errors[name][i] is None]
+    names, words = NAMES[:2], ("aperture", "focus")
+    fixed = [word for word, given in zip(words, learner.lens.given, strict=True) if given]
+    for i, blurs in enumerate(_blurs(learner)[0].tolist()):
+        missing = [
+            word for name, word in zip(names, words, strict=True) if errors[name][i] is None and word not in fixed
+        ]
         told = f"its blur tells nothing of its {' and '.join(missing)}" if missing else ""
-        notes.append(told if blurs else "sharp all over: tells neither aperture nor focus")
+        told = told if blurs or len(missing) < 2 else "sharp all over: tells neither aperture nor focus"
+        given = f"its {' and '.join(fixed)} {'were' if len(fixed) > 1 else 'was'} given, not measured" if fixed else ""
+        notes.append("; ".join(part for part in (told, given) if part))
     return notes
 
 
