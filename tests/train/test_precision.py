@@ -398,6 +398,8 @@ def slopes_before(depths, disparity, clipped=0, masked=0, learn=(True, True)):
     picture = torch.rand(*size, 3, generator=generator)
     picture[:, :clipped] += 2.0
     lens = LearnedLens(1, 2.0, 6.0, aperture=12.0, focus_disparity=disparity).learn(*learn)
+    with torch.no_grad():
+        lens.raw_focus -= 40.0 * (disparity == 0)  # as near to infinity as it may learn
     shown = View(picture, place, torch.ones(size))
     layers = split_layers(picture, place, len(depths))
     photo = scatter_layers(layers.colour, layers.alpha, 12.0 * (disparity - layers.disparity))
@@ -433,6 +435,12 @@ def test_nothing_depends_on_what_was_given():
     """In a photo of one plane, the focus is known if the aperture is."""
     aperture, focus = np.diag(covariance(slopes_before([3.0], 1 / 2, learn=(False, True))))[:2]
     assert math.isinf(aperture) and math.isfinite(focus)
+
+
+def test_focus_at_infinity_has_slopes():
+    slopes, near = (slopes_before([2.2, 5.0], disparity).slopes for disparity in (0.0, 0.002))
+    sizes, expected = (part[..., :2].square().mean((0, 1, 2)).sqrt() for part in (slopes, near))
+    np.testing.assert_allclose(sizes, expected, rtol=0.1)
 
 
 def test_a_plane_in_focus_tells_where_focus_is_not_how_wide():

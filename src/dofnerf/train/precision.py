@@ -90,7 +90,7 @@ def slopes_of(learner: Learner, data: TrainingData, photo: int) -> Slopes:
     # factor, as they should be, and in what is in focus there is none.
     far, near = learner.setting.disparities
     unit = max(scale * aperture, 1e-9)
-    closer = min(_STEP / unit, 0.1 * (near - far), focus or math.inf)
+    closer = min(_STEP / unit, 0.1 * (near - far))
     typical = max(float((focus - sharp.disparity).abs().median()), 1e-3 * (near - far))
     wider = min(closer * aperture / typical, 0.5 * aperture) or closer
     by_aperture = (picture(wider) - picture(-wider)) / (2 * wider)
