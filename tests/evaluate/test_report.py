@@ -18,7 +18,7 @@ from PIL import Image
 
 from cameras_around import facing_forward
 from dofnerf.cli import main
-from dofnerf.evaluate.charts import PhotoLenses, curve_chart, lens_charts, measured_plot
+from dofnerf.evaluate.charts import PhotoLenses, curve_chart, lens_charts, measured_plot, pixels_of
 from dofnerf.evaluate.comparison import Box, box_of_most, error_map, largest_error_box
 from dofnerf.evaluate.report.gains import _energy, sightings
 from dofnerf.evaluate.report.run_page import write_run_page
@@ -367,6 +367,17 @@ def test_the_plot_of_lenses_has_numbers_where_they_are_known():
 def test_a_plot_of_photos_that_tell_nothing():
     left, right = measured_plot(PHOTOS[1:2], "lenses", Scale(0.5, "a ruler")).axes
     assert not points(left, "measured") and not points(right, "measured")
+
+
+@pytest.mark.parametrize(
+    ("depth", "error"), [(math.inf, None), (math.inf, 0.0), (math.inf, 1e-3), (5000.0, 1e-6), (5000.0, 1e-3)]
+)
+@pytest.mark.parametrize("others", [(), PHOTOS[:1]])
+def test_a_plot_of_focus_beyond_its_axis(depth, error, others):
+    far = MeasuredLens("far", 10.0, 0.5, True, depth, error, True, **KNOWN)
+    figure = measured_plot([*others, far], "lenses")
+    assert pixels_of(figure).ndim == 3
+    assert len(points(figure.axes[1], "measured") + points(figure.axes[1], "farther")) == 1 + len(others)
 
 
 def test_charts_of_the_page_leave_out_what_is_not_known():

@@ -153,11 +153,10 @@ def _draw_measured_focus(axes: Any, lenses: Sequence[MeasuredLens], scale: Scale
     if rows:
         numbers, values, near, far = (np.array(part, dtype=float) for part in zip(*rows, strict=True))
         values, near, far = unit * values, unit * near, unit * far
-        most = max(depth for depth in (*values, *far, *near) if math.isfinite(depth))
-        least = min((*values, *near))
-        low, high = least / _BEYOND, min(_BEYOND * most, _LONGEST_AXIS * least)
+        seen = [depth for depth in (*values, *far, *near) if math.isfinite(depth)] or [unit]
+        low, high = min(seen) / _BEYOND, min(_BEYOND * max(seen), _LONGEST_AXIS * min(seen))
         places = np.clip(values, low, high)
-        bars = np.stack([places - near, np.clip(far, low, high) - places])
+        bars = np.stack([places - np.clip(near, low, places), np.clip(far, places, high) - places])
         for mark, label, which in (("o", "measured", values <= high), ("^", "farther", values > high)):
             if which.any():
                 style = _BARS | {"fmt": mark, "label": label}

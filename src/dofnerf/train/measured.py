@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from dofnerf.models.data import Setting
-from dofnerf.optics.lens import f_number_from_aperture
+from dofnerf.optics.lens import f_number_from_aperture, inverse
 from dofnerf.train.precision import known_lenses, lens_notes, standard_errors
 from dofnerf.train.run import Run
 from dofnerf.train.scale import BY_EXIF, PhotoOptics, Scale
@@ -62,7 +62,7 @@ class MeasuredLens:
         if self.focus_disparity_se is None:
             return None
         middle, off = 1 / self.focus_depth, errors * self.focus_disparity_se
-        return 1 / (middle + off), 1 / (middle - off) if middle > off else math.inf
+        return inverse(middle + off), 1 / (middle - off) if middle > off else math.inf
 
 
 def measured(run: Run, scale: Scale | None = None, sensor_width: float | None = None) -> list[MeasuredLens]:
