@@ -364,6 +364,15 @@ def test_the_plot_of_lenses_has_numbers_where_they_are_known():
     assert points(left, "measured") == [(0, 0.0), (2, 0.0)] and points(right, "measured") == [(0, 2.0)]
 
 
+def test_the_plot_of_lenses_numbers_photos_as_views():
+    """As the report's charts and --view do; those that are held out are missing."""
+    numbered = [replace(one, view=view) for one, view in zip(PHOTOS, (1, 4, 8), strict=True)]
+    left, right = measured_plot(numbered, "lenses", Scale(0.5, "a ruler")).axes
+    assert [x for x, _ in points(left, "measured")] == [1, 8] and [x for x, _ in points(left, "EXIF")] == [1]
+    assert [x for x, _ in points(right, "measured") + points(right, "farther")] == [1, 8]
+    assert [x for x, _ in points(left, "its blur does not tell")] == [4] and left.get_xlim() == (-1, 9)
+
+
 def test_a_plot_of_photos_that_tell_nothing():
     left, right = measured_plot(PHOTOS[1:2], "lenses", Scale(0.5, "a ruler")).axes
     assert not points(left, "measured") and not points(right, "measured")

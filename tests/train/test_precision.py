@@ -23,6 +23,7 @@ from dofnerf.models.base import View
 from dofnerf.optics import LearnedLens, scatter_layers, split_layers
 from dofnerf.optics.shapes import DISC, RealLens
 from dofnerf.studio.flags import LensFlags
+from dofnerf.studio.lens import line_of
 from dofnerf.train import Run, checkpoint, train, without_lens
 from dofnerf.train.measured import measured
 from dofnerf.train.photos.focal import FocalConfig, PhotoFocal
@@ -81,6 +82,14 @@ def test_the_table_has_errors_that_a_checkpoint_keeps(run):
         assert (row["aperture_se"] == "") == (kept["aperture_se"] == "")
         assert row["aperture_se"] == "" or float(row["aperture_se"]) == pytest.approx(kept["aperture_se"], rel=1e-5)
         assert (row["aperture_se"] == "" or row["focus_disparity_se"] == "") == bool(row["lens_note"])
+
+
+def test_photos_have_the_numbers_of_their_views(run):
+    """Also where one before them is held out."""
+    again = sure(run)
+    again._views = (replace(again.views[0], name="held out", held_out=True), *again.views)
+    rows = measured(again)
+    assert [one.view for one in rows] == [1, 2, 3, 4, 5] and line_of(rows[0], None)["view"] == "1"
 
 
 def test_a_photo_without_blur_says_so(run):

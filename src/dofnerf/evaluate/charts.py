@@ -82,26 +82,28 @@ def lens_plot(lenses: PhotoLenses, heading: str, start: bool = True) -> np.ndarr
 
 def measured_plot(lenses: Sequence[MeasuredLens], heading: str, scale: Scale | None = None) -> Figure:
     """Aperture and focus of each photo with their standard errors: as f-numbers beside EXIF's and in metres if the
-    `scale` is given, else in stops from the median lens and in scene units. What a photo's blur does not tell is a
-    question mark."""
+    `scale` is given, else in stops from the median lens and in scene units. Photos have the numbers of their views.
+    What a photo's blur does not tell is a question mark."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.6), dpi=110, facecolor="white", layout="constrained")
     figure.suptitle(heading, fontsize=12, color=INK, parse_math=False)
     left, right = figure.subplots(1, 2)
-    _draw_measured_apertures(left, lenses, scale)
-    _draw_measured_focus(right, lenses, scale)
+    numbers = [i if one.view is None else one.view for i, one in enumerate(lenses)]
+    numbered = list(zip(numbers, lenses, strict=True))
+    _draw_measured_apertures(left, numbered, scale)
+    _draw_measured_focus(right, numbered, scale)
     for axes, unknown in (
-        (left, [i for i, one in enumerate(lenses) if not one.aperture_known]),
-        (right, [i for i, one in enumerate(lenses) if not one.focus_known]),
+        (left, [number for number, one in numbered if not one.aperture_known]),
+        (right, [number for number, one in numbered if not one.focus_known]),
     ):
         if unknown:
             place = {"transform": axes.get_xaxis_transform(), "clip_on": False, "zorder": 4}
             mark = {"marker": "$?$", "s": 70, "color": FOUND, "label": "its blur does not tell"}
             axes.scatter(unknown, [0.04] * len(unknown), **place, **mark)
         axes.set_xlabel("photo", color=INK)
-        axes.set_xticks(range(0, len(lenses), max(1, 2 * round(len(lenses) / 30))))
-        axes.set_xlim(-1, len(lenses))
+        axes.set_xticks(range(0, max(numbers) + 1, max(1, 2 * round(max(numbers) / 30))))
+        axes.set_xlim(-1, max(numbers) + 1)
         axes.grid(alpha=0.25, linewidth=0.6)
         axes.tick_params(colors=INK)
         if axes.get_legend_handles_labels()[0]:
@@ -112,16 +114,16 @@ def measured_plot(lenses: Sequence[MeasuredLens], heading: str, scale: Scale | N
 _BARS = {"fmt": "o", "color": FOUND, "markersize": 4.5, "elinewidth": 1.2, "capsize": 2.5, "label": "measured"}
 
 
-def _draw_measured_apertures(axes: Any, lenses: Sequence[MeasuredLens], scale: Scale | None) -> None:
+def _draw_measured_apertures(axes: Any, lenses: Sequence[tuple[int, MeasuredLens]], scale: Scale | None) -> None:
     axes.set_title("How wide open", fontsize=11, color=INK)
     if scale is None:
-        rows = [(i, one.stops, one.stops_se or 0.0) for i, one in enumerate(lenses) if one.stops is not None]
+        rows = [(i, one.stops, one.stops_se or 0.0) for i, one in lenses if one.stops is not None]
         if rows:
             axes.errorbar(*zip(*rows, strict=True), **_BARS)
         axes.set_ylabel("stops wider than the median lens", color=INK)
         return
-    found = [(i, one.f_number, (one.aperture_se or 0.0) / one.aperture) for i, one in enumerate(lenses) if one.f_number]
-    told = [(i, one.f_number_exif) for i, one in enumerate(lenses) if one.f_number_exif]
+    found = [(i, one.f_number, (one.aperture_se or 0.0) / one.aperture) for i, one in lenses if one.f_number]
+    told = [(i, one.f_number_exif) for i, one in lenses if one.f_number_exif]
     if found:
         numbers, values, shares = (np.array(part, dtype=float) for part in zip(*found, strict=True))
         axes.errorbar(numbers, values, values * np.stack([1 - np.exp(-shares), np.exp(shares) - 1]), **_BARS)
@@ -139,7 +141,7 @@ def _draw_measured_apertures(axes: Any, lenses: Sequence[MeasuredLens], scale: S
         axes.set_yticks([], minor=True)
 
 
-def _draw_measured_focus(axes: Any, lenses: Sequence[MeasuredLens], scale: Scale | None) -> None:
+def _draw_measured_focus(axes: Any, lenses: Sequence[tuple[int, MeasuredLens]], scale: Scale | None) -> None:
     """Focus depths beyond what the axis shows, such as infinity, are arrows at its upper end."""
     axes.set_title("How far away is sharp", fontsize=11, color=INK)
     axes.set_ylabel("focus depth, scene units" if scale is None else "focus, metres", color=INK)
@@ -147,7 +149,7 @@ def _draw_measured_focus(axes: Any, lenses: Sequence[MeasuredLens], scale: Scale
     unit = 1.0 if scale is None else scale.metres
     rows = [
         (i, one.focus_depth, *(one.focus_range() or (one.focus_depth, one.focus_depth)))
-        for i, one in enumerate(lenses)
+        for i, one in lenses
         if one.focus_known
     ]
     if rows:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHORTEST_UNIT, LONGEST_UNIT = 1e-6, 1e9  # metres in a scene unit
 _UNKNOWN = "not known"  # in the table, where the blur does not tell
 _ANY_WIDTH = 10_000  # characters
-_LEAST_WANTED = ("focal length, mm", "hyperfocal", "hyperfocal, m", "diameter, mm", "EXIF", "stops")
+_LEAST_WANTED = ("view", "focal length, mm", "hyperfocal", "hyperfocal, m", "diameter, mm", "EXIF", "stops")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def line_of(one: MeasuredLens, scale: Scale | None) -> dict[str, str]:
     """A photo's lens as it is printed, by column."""
     ends, unit = one.focus_range(), 1.0 if scale is None else scale.metres
     share = "" if not one.aperture_se else f" ± {100 * one.aperture_se / one.aperture:.1f} %"
-    line = {"photo": one.photo}
+    line = {"photo": one.photo, "view": "" if one.view is None else str(one.view)}
     if scale is not None:
         line["f-number"] = _UNKNOWN if one.f_number is None else f"f/{one.f_number:.3g}{share}"
         line["EXIF"] = "" if one.f_number_exif is None else f"f/{one.f_number_exif:g}"

@@ -20,7 +20,8 @@ _CONFUSION = 1 / 1500  # of the picture's diagonal: the usual circle of confusio
 
 @dataclass(frozen=True)
 class MeasuredLens:
-    """The lens of one training photo. Values that end in `_se` are standard errors; None is unknown.
+    """The lens of one training photo, the scene's number `view`. Values that end in `_se` are standard errors; None is
+    unknown.
 
     `aperture` (pixels × scene units) and `focus_depth` are what training ended with, even of a photo whose blur tells
     nothing of them: then `aperture_known` or `focus_known` is false, and all that follows from them is None. If they
@@ -43,6 +44,7 @@ class MeasuredLens:
     focus_depth: float
     focus_disparity_se: float | None
     focus_known: bool
+    view: int | None = None
     diameter: float | None = None
     hyperfocal: float | None = None
     stops: float | None = None
@@ -75,12 +77,12 @@ def measured(run: Run, scale: Scale | None = None, sensor_width: float | None = 
     se, apart = (one.get("aperture", unknown) for one in (errors, standard_errors(run.learner, common=False)))
     # A scale by EXIF's f-numbers takes away what all photos have in common.
     against_exif = apart if scale is not None and scale.by == BY_EXIF else se
-    found = []
+    views, found = {view.name: i for i, view in enumerate(run.views)}, []
     for i, (name, lens) in enumerate(zip(setting.photos, run.lenses, strict=True)):
         disparity_se = errors.get("focus_disparity", unknown)[i]
         one = MeasuredLens(
             name, lens.aperture, se[i], apertures[i], lens.focus_depth, disparity_se, focuses[i],
-            focal_length_mm=None if scale is None else known.focal_mm[i],
+            views.get(name), focal_length_mm=None if scale is None else known.focal_mm[i],
             f_number_exif=setting.f_numbers[i], note=notes[i],
         )  # fmt: skip
         if apertures[i]:
