@@ -62,9 +62,10 @@ def run(config: LensConfig) -> list[MeasuredLens]:
     for flag, path, suffixes in (("--csv", config.csv, (".csv",)), ("--plot", config.plot, (".png", ".jpg"))):
         if path is not None:
             check_file(flag, path, suffixes)
-    if config.csv is not None and config.csv.resolve() == (config.path / LENS).resolve():
-        raise ValueError(f"--csv {config.csv}: is the run's own table, with other columns; give another file")
     trained = open_run(config.path)
+    assert trained.folder is not None
+    if config.csv is not None and config.csv.resolve() == (trained.folder / LENS).resolve():
+        raise ValueError(f"--csv {config.csv}: is the run's own table, with other columns; give another file")
     if not trained.has_lens:
         raise ValueError(f"{config.path}: this run was trained without a lens model, so it has found no lens")
     optics = trained.optics_by(config.sensor_width)
