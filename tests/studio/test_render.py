@@ -219,7 +219,7 @@ def test_exif_gives_the_scale_and_so_true_f_numbers(render, tmp_path):
     metres = 0.006 / (learned / (FOCAL * PHOTO[0] / WIDTH))
     where = tmp_path / "told", "--view", 3, "--focus", 2, "--out", "out.png"
     words = render(*where, "--fstop", 2.5)
-    assert f"1 scene unit = {metres:.3g} m ± 0 % by EXIF" in words
+    assert f"1 scene unit = {metres:.3g} m by EXIF, photos differ by 0 %" in words
     # 30 mm are 60 of 64 pixels: the sensor is 32 mm wide. The photos' own f-number is their own aperture.
     assert f"aperture {learned * WIDTH / PHOTO[0]:.4g}, focus 2: f/2.5 at 30 mm on a sensor 32 mm wide" in words
     assert f"aperture {learned * WIDTH / PHOTO[0] / 2:.4g}, focus 2: f/5" in render(*where, "--fstop", 5)

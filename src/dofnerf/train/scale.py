@@ -20,16 +20,17 @@ _DEVIATION = 1.4826  # median absolute deviation → standard deviation of a nor
 
 @dataclass(frozen=True)
 class Scale:
-    """A scene unit in `metres`; `by` names who says so; `spread` is the relative standard deviation over the photos."""
+    """A scene unit in `metres`; `by` names who says so; `spread` is the relative standard deviation over the photos, of
+    one of them: their median is surer."""
 
     metres: float
     by: str
     spread: float | None = None
 
     def describe(self) -> str:
-        """In words, such as "1 scene unit = 0.52 m ± 3 % by EXIF"."""
-        within = "" if self.spread is None else f" ± {100 * self.spread:.2g} %"
-        return f"1 scene unit = {self.metres:.3g} m{within} by {self.by}"
+        """In words, such as "1 scene unit = 0.52 m by EXIF, photos differ by 3 %"."""
+        spread = "" if self.spread is None else f", photos differ by {100 * self.spread:.2g} %"
+        return f"1 scene unit = {self.metres:.3g} m by {self.by}{spread}"
 
 
 @dataclass(frozen=True)
