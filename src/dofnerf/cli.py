@@ -226,9 +226,10 @@ def _output_is_closed() -> bool:
 
 
 def _one_line(error: BaseException) -> str:
+    from dofnerf.files.guard import visible
+
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         name = error.filename if error.filename is not None else error.filename2
         text = f"{name}: {error.strerror}" if name is not None else error.strerror
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))  # no colours, no bells
-    return text or type(error).__name__
+    return visible(" ".join(text.split())) or type(error).__name__

@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+import torch
 from rich.console import Console
 from small_shots import write_run
 
@@ -52,6 +53,21 @@ def test_names_are_words_on_the_terminal_and_in_charts(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert all(name in shown for name in NAMES) and plot.is_file()
     pixels_of(measured_plot(measured(Run.load(tmp_path / "run")), NAMES[2]))
+
+
+def test_what_a_terminal_would_obey_in_a_name_is_written_out(tmp_path, capsys):
+    """In the table, and in the notes: nobody knows the lens here."""
+    write_run(tmp_path / "run")
+    names = ["a\nscale    1 scene unit = 9 m", "\x1b[31mred\x1b]0;title\x07", "\u202egpj.exe", "\r\x08hid"]
+    rename(tmp_path / "run", photos=names)
+    learner = Run.load(tmp_path / "run").learner
+    learner.precision = torch.full((4, 5), 1e6)
+    checkpoint.write(tmp_path / "run" / checkpoint.FILE, checkpoint.pack(learner))
+    assert main(["lens", str(tmp_path / "run")]) == 0
+    shown = capsys.readouterr().out
+    assert all(c.isprintable() or c == "\n" for c in shown) and "note " in shown
+    assert not [line for line in shown.splitlines() if line.startswith("scale    1")]
+    assert all(shown.count(repr(name)[1:-1]) == 2 for name in names)
 
 
 def test_a_name_is_no_markup_in_the_bar(monkeypatch):

@@ -209,6 +209,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
+def visible(text: str) -> str:
+    """Text with what a terminal would obey, or hide, written out: no line ends, no colours, no bells."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def first_line(error: Exception) -> str:
     """The first line of an error's message."""
     return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,7 @@ import tyro
 
 from dofnerf.camera import FULL_FRAME
 from dofnerf.files import atomic, write_image
+from dofnerf.files.guard import visible
 from dofnerf.files.outputs import check_file
 from dofnerf.studio.flags import OPTIONAL, check_positive, check_within, default
 
@@ -72,11 +73,12 @@ def run(config: LensConfig) -> list[MeasuredLens]:
     scale = optics.scale if config.unit is None else Scale(config.unit, "--unit")
     rows = measured(trained, scale, config.sensor_width)
     console = Console(markup=False, emoji=False)  # names of photos are words
-    table, left_out = terminal_table(rows, scale, console.width if console.is_terminal else _ANY_WIDTH)
+    shown = [replace(one, photo=visible(one.photo)) for one in rows]
+    table, left_out = terminal_table(shown, scale, console.width if console.is_terminal else _ANY_WIDTH)
     needed = console.measure(table, options=console.options.update(width=_ANY_WIDTH))
     console.width = max(console.width, needed.minimum if console.is_terminal else needed.maximum)
     console.print(table)
-    for line in [*left_out, *(f"note     {words}" for words in notes(rows)), *summary(optics, rows, scale)]:
+    for line in [*left_out, *(f"note     {words}" for words in notes(shown)), *summary(optics, rows, scale)]:
         print(line)
     if config.csv is not None:
         write_table(config.csv, rows)
