@@ -307,6 +307,7 @@ def test_a_narrow_window_drops_columns_not_digits(told, width):
         (["--unit", "nan"], ["--unit", "found nan"]),
         (["--unit", "1e12"], ["--unit", "metres", "found 1e+12"]),
         (["--sensor-width", "-1"], ["--sensor-width", "found -1"]),
+        (["--sensor-width", "1e9"], ["--sensor-width", "0.1 to 1000 mm", "found 1e+09"]),
         (["--plot", "a.txt"], ["--plot a.txt", ".png"]),
         (["--csv", "a.png"], ["--csv a.png", ".csv"]),
     ],
@@ -345,8 +346,10 @@ def test_the_command_prints_writes_and_draws(told, run, tmp_path, capsys):
     with open(table, encoding="utf-8", newline="") as file:
         assert [row["photo"] for row in csv.DictReader(file)] == list(run.setting.photos)
     assert plot.stat().st_size > 10_000
-    assert main(["lens", str(told)]) == 0
-    assert "scale    unknown" in capsys.readouterr().out
+    for flags in ([], ["--sensor-width", "24"]):
+        assert main(["lens", str(told), *flags]) == 0
+        shown = capsys.readouterr().out
+        assert "scale    unknown" in shown and ("note     --sensor-width changes nothing" in shown) == bool(flags)
 
 
 def test_a_run_without_a_lens_is_refused(tmp_path, capsys):

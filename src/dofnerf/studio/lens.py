@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dofnerf.train.scale import PhotoOptics, Scale
 
 SHORTEST_UNIT, LONGEST_UNIT = 1e-6, 1e9  # metres in a scene unit
+SENSORS = 0.1, 1000.0  # millimetres
 _UNKNOWN = "not known"  # in the table, where the blur does not tell
 _ANY_WIDTH = 10_000  # characters
 _LEAST_WANTED = ("view", "focal length, mm", "hyperfocal", "hyperfocal, m", "diameter, mm", "EXIF", "stops")
@@ -60,6 +61,7 @@ def run(config: LensConfig) -> list[MeasuredLens]:
 
     check_positive(config, "unit", "sensor_width")
     check_within("--unit", config.unit, SHORTEST_UNIT, LONGEST_UNIT, " metres")
+    check_within("--sensor-width", config.sensor_width, *SENSORS, " mm")
     for flag, path, suffixes in (("--csv", config.csv, (".csv",)), ("--plot", config.plot, (".png", ".jpg"))):
         if path is not None:
             check_file(flag, path, suffixes)
@@ -80,6 +82,8 @@ def run(config: LensConfig) -> list[MeasuredLens]:
     console.print(table)
     for line in [*left_out, *(f"note     {words}" for words in notes(shown)), *summary(optics, rows, scale)]:
         print(line)
+    if scale is None and config.sensor_width is not None:
+        print("note     --sensor-width changes nothing without a scale; add --unit METRES")
     if config.csv is not None:
         write_table(config.csv, rows)
         print(f"wrote    {config.csv}")
