@@ -23,7 +23,7 @@ from dofnerf.models.base import View
 from dofnerf.optics import LearnedLens, scatter_layers, split_layers
 from dofnerf.optics.shapes import DISC, RealLens
 from dofnerf.studio.flags import LensFlags
-from dofnerf.studio.lens import line_of
+from dofnerf.studio.lens import line_of, summary
 from dofnerf.train import Run, checkpoint, train, without_lens
 from dofnerf.train.measured import measured
 from dofnerf.train.photos.focal import FocalConfig, PhotoFocal
@@ -350,6 +350,17 @@ def test_the_command_prints_writes_and_draws(told, run, tmp_path, capsys):
         assert main(["lens", str(told), *flags]) == 0
         shown = capsys.readouterr().out
         assert "scale    unknown" in shown and ("note     --sensor-width changes nothing" in shown) == bool(flags)
+
+
+def test_the_summary_speaks_of_what_is_known(run):
+    """Of no median lens where there is none; one photo has no median."""
+    again, ruler = sure(run, f_numbers=(2.0, None, None, None, None)), Scale(0.5, "a ruler")
+    assert "stops are from the median lens" in "".join(summary(again.optics, measured(again), None))
+    (line,) = [line for line in summary(again.optics, measured(again, ruler), ruler) if line.startswith("EXIF ")]
+    assert line.endswith("than it says (one photo)")
+    again.learner.precision[:, 0] = math.inf
+    words = "".join(summary(again.optics, measured(again), None))
+    assert "stops" not in words and "scale    unknown: distances in scene units" in words
 
 
 def test_a_run_without_a_lens_is_refused(tmp_path, capsys):

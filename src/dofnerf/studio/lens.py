@@ -154,8 +154,8 @@ def summary(optics: PhotoOptics, rows: list[MeasuredLens], scale: Scale | None) 
     told, shape = medians(rows, "stops_from_exif"), optics.shape
     lines = [] if shape is None else [f"shape    {shape.describe()}; f-numbers are by the area of its opening"]
     if scale is None:
-        words = "stops are from the median lens, distances in scene units; --unit METRES gives it"
-        lines.append(f"scale    unknown: {words}")
+        stops = "stops are from the median lens, " if medians(rows, "stops") is not None else ""
+        lines.append(f"scale    unknown: {stops}distances in scene units; --unit METRES gives it")
     else:
         lines.append(f"scale    {scale.describe()}")
     if scale is not None and medians(rows, "f_number") is not None:
@@ -166,9 +166,10 @@ def summary(optics: PhotoOptics, rows: list[MeasuredLens], scale: Scale | None) 
             lines.append(f"note     no EXIF gives the focal length: {words}")
     if told is not None:
         count = sum(one.stops_from_exif is not None for one in rows)
+        photos = f"median of {count} photos" if count > 1 else "one photo"
         by_exif = scale is not None and scale.by == BY_EXIF
         why = "; the scale comes from EXIF's f-numbers, so only differences between photos tell" if by_exif else ""
-        lines.append(f"EXIF     lenses are {told:+.2f} stops wider than it says (median of {count} photos){why}")
+        lines.append(f"EXIF     lenses are {told:+.2f} stops wider than it says ({photos}){why}")
     if all(one.aperture_se is None for one in rows) and not any(one.note for one in rows):
         lines.append("note     there are no standard errors: the run is of an earlier version; train again for them")
     return lines
