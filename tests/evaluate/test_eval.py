@@ -9,10 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from skimage.metrics import peak_signal_noise_ratio
 
 from dofnerf import scenes
 from dofnerf.cli import main
+from dofnerf.evaluate.eval import lens_lines
 from dofnerf.evaluate.scores import in_focus, score, score_lens, score_view
 from dofnerf.evaluate.trained import open_trained
 from dofnerf.scenes import Lens
@@ -86,6 +88,18 @@ def test_the_lens_is_compared_with_the_true_one(trained, small_folder):
     apertures = run.lens.aperture.detach().numpy() / 1.1
     assert found.focus_blur == pytest.approx(0.02 * apertures.mean(), rel=1e-3)
     assert found.focus_blur_median == pytest.approx(0.02 * np.median(apertures), rel=1e-3)
+
+
+def test_photos_that_do_not_tell_their_lens_are_counted(trained):
+    run, scene = open_trained(trained / "ours")
+    for untold in (0, 2):
+        run.learner.precision = torch.full((5, 5), 1e-9)
+        run.learner.precision[:untold, 1] = 1e6
+        with torch.no_grad():
+            run.lens.raw_aperture[:] = 2.0
+        found = score(run, scene, "none")
+        words = [line for line in lens_lines(found) if "do not tell" in line]
+        assert found.untold == untold and [line[-3:] for line in words] == [": 2"] * bool(untold)
 
 
 def test_a_run_without_a_lens_and_a_scene_without_its_truth(trained):
