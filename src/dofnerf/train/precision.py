@@ -43,9 +43,9 @@ _STEP = 0.2  # pixels of blur, for finite differences
 _MOST = 1e6  # stands for "nothing is known"
 _SINGULAR = 1e-6  # eigenvalue of the curvature, of parameters in units of their own: below, a direction is not known
 # Fitted by benchmarks/error_bars.py: the factor, and what is common to all photos of a run.
-_FACTOR = {"aperture": 5.8, "focus_disparity": 4.5}
-_COMMON_APERTURE = 0.021  # of the aperture
-_COMMON_FOCUS = 0.046  # pixels of blur
+_FACTOR = {"aperture": 5.0, "focus_disparity": 5.0}
+_COMMON_APERTURE = 0.016  # of the aperture
+_COMMON_FOCUS = 0.052  # pixels of blur
 _UNKNOWN = 0.5  # of the aperture, or of the range of disparities: with larger errors, nothing is known
 
 
