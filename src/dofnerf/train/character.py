@@ -212,9 +212,9 @@ def fit_character(learner: Learner, data: TrainingData, blades: bool = True) -> 
 
 
 def with_blades(fit: Fit, start: Trial, now: Trial) -> Trial:
-    """From a character without blades, the same with the number of blades that explains held-back pixels best; as it
-    is, if no number is clearly better than it, and than all other numbers: a wrong one is worse than none. `now` is the
-    character that the photos have, whose blades, if it has any, are not searched for again."""
+    """From a character without blades, `start`, the same with the number of blades that explains held-back pixels best.
+    If no number is clearly better than it, and than all other numbers, `now`, the character that the photos have: a
+    wrong number is worse than none, but one that was found earlier stays until another, or none, is clearly better."""
     tried = [start, now] if now.blades else [start]
     for blades in _BLADES:
         if blades == now.blades:
@@ -228,7 +228,7 @@ def with_blades(fit: Fit, start: Trial, now: Trial) -> Trial:
     for k, other in enumerate(errors):
         won = other - errors[best]
         if k != best and not won.mean() >= _CLEARLY * won.std() / math.sqrt(len(won)):
-            return start
+            return now
     pays = _BLADES_PAY * errors[0].mean() < errors[0].mean() - errors[best].mean()
     return fit.refined(tried[best], _ALL) if pays else start
 
