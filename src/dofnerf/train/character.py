@@ -222,7 +222,8 @@ def with_blades(fit: Fit, start: Trial, now: Trial) -> Trial:
         wider = -math.log((2 + math.cos(2 * math.pi / blades)) / 3) / 2  # a polygon of the same variance as the disc
         one = start.but(0, min(start.numbers[0] + wider, _HIGH[0]))._replace(blades=blades)
         turns = [one.but(4, 2 * math.pi / blades * k / _TURNS) for k in range(_TURNS)]
-        tried.append(fit.refined(min(turns, key=fit.error), _ALL, rounds=3))
+        # To the end: what is not there yet looks clearly worse, and a wrong number would seem sure.
+        tried.append(fit.refined(min(turns, key=fit.error), _ALL, rounds=10))
     errors = [fit.blocks(one) for one in tried]
     best = min(range(len(tried)), key=lambda k: float(errors[k].mean()))
     for k, other in enumerate(errors):
