@@ -50,9 +50,14 @@ def main() -> None:
     parser.add_argument("--steps", type=float, default=1.0, help="share of the steps of the preset")
     parser.add_argument("--preset", default="fast")
     parser.add_argument("--only", nargs="+", default=list(SCENES), help="some of the scenes")
+    parser.add_argument("--samples", type=int, help="light paths per pixel of a scene, instead of its own number")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     given = parser.parse_args()
     for name in given.only:
+        if given.samples and SCENES[name] is not None:
+            fewer = replace(SCENES[name], samples=given.samples)  # type: ignore[type-var]
+            name = f"{name}-{given.samples}"
+            SCENES[name] = fewer
         scene, sharp = place(name, given.out)
         true = SCENES[name].shape if SCENES[name] is not None else None  # type: ignore[union-attr]
         print(f"{name}: truth: {described(true)}", flush=True)

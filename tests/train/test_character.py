@@ -179,6 +179,45 @@ def test_a_disc_stays_one(monkeypatch):
     assert not fit_character(learner, data).pays
 
 
+class Blocks:
+    """A fit whose trials are as good as their number of blades says: `errors` of the blocks, by number."""
+
+    def __init__(self, errors):
+        self.errors = errors
+
+    def refined(self, trial, which, rounds=5):
+        return trial
+
+    def error(self, trial):
+        return 0.0
+
+    def blocks(self, trial):
+        return self.errors[trial.blades]
+
+
+def test_blades_stay_until_another_number_is_clearly_better():
+    noise = torch.randn(6, 200, generator=torch.Generator().manual_seed(0))
+    numbers = (0, 5, 6, 7, 8, 9)
+    alike = {one: 1.0 + 0.1 * noise[k] for k, one in enumerate(numbers)}
+    clear = alike | {7: alike[7] - 0.5}
+    round_, six = (character.Trial(np.zeros(8), blades) for blades in (0, 6))
+    for errors, now, wanted in ((alike, round_, 0), (alike, six, 6), (clear, round_, 7), (clear, six, 7)):
+        assert character.with_blades(Blocks(errors), round_, now).blades == wanted
+
+
+def test_cameras_are_adjusted_to_what_is_seen_through_the_lens_as_it_is():
+    learner, data = world(TRUTH)
+    learner.progress.step = learner.config.method.total
+
+    def off(shape):
+        learner.lens.shape = shape
+        with torch.no_grad():
+            shown = loop._as_photo(learner, 0, 1.0, data.cameras[0]).image
+        return float((shown - data.photos[0]).square().mean())
+
+    assert off(TRUTH) < 0.2 * off(None)
+
+
 def test_a_run_keeps_its_character_and_renders_by_it():
     learner, _ = world(TRUTH)
     learner.lens.shape = TRUTH

@@ -86,7 +86,7 @@ class Shape(ABC):
 
     def _inside(self, points: Tensor) -> Tensor:
         """How far within the rim points (…, 2) of the lens lie."""
-        return self.reach(points[..., 0], -points[..., 1]) - points.norm(dim=-1)
+        return self.reach(points[..., 0], -points[..., 1]) - _length(points)
 
     def sides(self) -> tuple[Tensor, float] | None:
         """(unit normals (n, 2) as (column, row), apothem) of a convex polygon, n = 0 for a disc; None for other shapes.
@@ -112,6 +112,11 @@ class Shape(ABC):
     def describe(self) -> str:
         """In words, for people."""
         return f"a {self.name}" + (f" turned by {math.degrees(self.rotation):g}°" if self.rotation else "")
+
+
+def _length(points: Tensor) -> Tensor:
+    """Of vectors (…, 2). `norm` over so few numbers takes ten times as long on a CPU."""
+    return (points[..., 0].square() + points[..., 1].square()).sqrt()
 
 
 SHAPES: dict[str, type[Shape]] = {}
@@ -258,7 +263,7 @@ class RealLens(Shape):
         points = points - self.pupil * tangents
         share = points.square().sum(-1).clamp(max=1)
         bright = 1 + self.profile[0] * (2 * share - 1) + self.profile[1] * (6 * share * share - 6 * share + 1)
-        inside = torch.minimum(self._inside(points), 1 - (points + self.cats_eye * tangents).norm(dim=-1))
+        inside = torch.minimum(self._inside(points), 1 - _length(points + self.cats_eye * tangents))
         return bright.clamp(min=0) * (inside / _SOFT_EDGE + 0.5).clamp(0, 1)
 
     def describe(self) -> str:

@@ -21,11 +21,11 @@ import torch
 from dofnerf import process
 from dofnerf.camera import Camera
 from dofnerf.models import NotFinite, Outcome, Steps, View, method
-from dofnerf.models.base import BLURS
+from dofnerf.models.base import BLURS, Blur
 from dofnerf.models.data import TrainingData, shrunk_mask
 from dofnerf.models.splat.start.bundle import Free, Tracks, adjusted
 from dofnerf.models.workers import ALONE, Workers
-from dofnerf.optics import scatter
+from dofnerf.optics import Lens, scatter
 from dofnerf.optics.kernels import single_threaded_torch
 from dofnerf.optics.shapes import RealLens
 from dofnerf.train import checkpoint
@@ -91,10 +91,8 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
                 recorder.keep(learner)
             interrupted.raises = long and workers.count == 1  # nothing is lost, so no signal waits for the end of it
             try:
-                if _is_next(learner, fits := character_steps(learner)):
-                    # With blades in the last: training goes on with them, or it would teach the scene a round lens.
-                    last = _is_next(learner, {max(fits)})
-                    find_character(learner, data, recorder, workers, blades=last)
+                if _is_next(learner, character_steps(learner)):
+                    find_character(learner, data, recorder, workers)
                 outcome = one_step(learner, steps)
                 interrupted.raises = False
                 learner.progress.seconds = before + time.monotonic() - begun
@@ -102,7 +100,7 @@ def learn(learner: Learner, data: TrainingData, recorder: NullRecorder, workers:
                 if finished:
                     _must_be_healthy(learner, workers)
                     if learner.lens.shape is not None:
-                        find_character(learner, data, recorder, workers, blades=True)
+                        find_character(learner, data, recorder, workers)
                     if total > learner.config.method.pinhole_steps:
                         learner.precision = measure(learner, data, workers)
                 recorder.watch(learner, outcome)
@@ -190,12 +188,11 @@ def character_steps(learner: Learner) -> set[int]:
     return {own.total - last + round(share * last) for share in shares}
 
 
-def find_character(
-    learner: Learner, data: TrainingData, recorder: NullRecorder, workers: Workers = ALONE, blades: bool = False
-) -> None:
-    """Search for the lens's character with the model as it is now, also for `blades`, which takes twice as long; take
-    it over if it pays, else go on with a disc. Of several processes the first one's counts."""
-    found = fit_character(learner, data, blades)
+def find_character(learner: Learner, data: TrainingData, recorder: NullRecorder, workers: Workers = ALONE) -> None:
+    """Search for the lens's character with the model as it is now; take it over if it pays, else go on with a disc. Of
+    several processes the first one's counts. Blades are searched for each time: without them their softness goes into
+    the profile, and training teaches the scene that."""
+    found = fit_character(learner, data)
     if found is None:
         recorder.say("the lens's character was not fitted: no photo shows blurred what another shows sharp")
         return
@@ -268,8 +265,12 @@ def _as_photo(learner: Learner, photo: int, scale: float, camera: Camera) -> Vie
     """What the scene shows to a camera through the lens of a photo, whose size is 1 / `scale` of the camera's."""
     view, lens, light = learner.model.view(camera), learner.lens, learner.config.light
     if learner.progress.step >= learner.config.method.pinhole_steps and float(lens.largest_radius[photo]) >= BLURS:
-        radius = scale * lens.aperture[photo] * (lens.focus_disparity[photo] - view.disparity)
-        view = view._replace(image=scatter(view.image, radius, light=light))
+        through = Lens(scale * lens.aperture[photo], focus_disparity=lens.focus_disparity[photo], shape=lens.shape)
+        if lens.shape is None:
+            image = scatter(view.image, through.coc_radius_from_disparity(view.disparity), light=light)
+        else:  # a cat's eye displaces what is out of focus: through a disc, cameras would move to make up for it
+            image = learner.model.view(camera, through, Blur(light=light)).image
+        view = view._replace(image=image)
     return view._replace(image=learner.quantities.develop(view.image, photo))
 
 
