@@ -147,6 +147,7 @@ def test_what_was_given_is_not_measured(run):
     """It is known, without a standard error, and says that it was given; no scale comes from it."""
     again = sure(run, f_numbers=(2.0,) * 5)
     assert again.optics.scale is not None
+    again.learner.setting = replace(again.setting, apertures=(3.0,) * 5, focuses=(0.5,) * 4 + (None,))
     again.lens.learn(aperture=False)
     first = measured(again, Scale(0.5, "a ruler"))[0]
     assert first.aperture_se is first.stops_se is first.stops_from_exif is None and first.f_number is not None
@@ -155,9 +156,21 @@ def test_what_was_given_is_not_measured(run):
     again.lens.learn(aperture=False, focus=False)
     with torch.no_grad():
         again.lens.raw_aperture[0] = -12.0
-    first = measured(again)[0]
-    assert first.note == "its aperture and focus were given, not measured" and first.focus_known
-    assert first.focus_disparity_se is None
+    first, *_, last = measured(again)
+    assert first.note == "its aperture was given, not measured; its focus was given, not measured"
+    assert first.focus_known and first.focus_disparity_se is None
+    assert last.note == "its aperture was given, not measured; its focus was not learned" and not last.focus_known
+
+
+def test_where_few_pixels_count_blocks_are_smaller():
+    """Half of a small photo is masked: its errors are known, and about those of the half alone."""
+    generator = torch.Generator().manual_seed(5)
+    slopes, noise = torch.randn(54, 96, 3, 9, generator=generator), torch.randn(54, 96, 3, generator=generator)
+    weight = torch.ones(54, 96, 3)
+    weight[:, 48:] = 0
+    half = np.sqrt(np.diag(covariance(Slopes(noise, slopes, weight))))
+    alone = np.sqrt(np.diag(covariance(Slopes(noise, slopes, weight), 8)))
+    assert half == pytest.approx(alone, rel=0.7)
 
 
 def test_differences_between_photos_are_surer_than_apertures(run):

@@ -14,6 +14,7 @@ import math
 import os
 import re
 import stat
+import unicodedata
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -211,7 +212,7 @@ def shown(value: Any) -> str:
 
 def visible(text: str) -> str:
     """Text with what a terminal would obey, or hide, written out: no line ends, no colours, no bells."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else repr(c)[1:-1] for c in text)
 
 
 def first_line(error: Exception) -> str:

@@ -95,8 +95,8 @@ class LearnedLens(nn.Module):
         return self
 
     @property
-    def given(self) -> tuple[bool, bool]:
-        """Whether aperture and focus are frozen, each as given at the start."""
+    def frozen(self) -> tuple[bool, bool]:
+        """Whether aperture and focus are not learned."""
         return not self.raw_aperture.requires_grad, not self.raw_focus.requires_grad
 
     @property

@@ -200,7 +200,7 @@ def find_character(learner: Learner, data: TrainingData, recorder: NullRecorder,
     pays, factor, disc_factor = workers.same(own).tolist()
     had, shape = learner.lens.shape is not None, RealLens.of(workers.same(found.shape.tensor()))
     learner.lens.shape = shape if pays else None
-    if pays or had:  # a disc that explains the photos as well has another aperture
+    if (pays or had) and not learner.lens.frozen[0]:  # a disc that explains the photos as well has another aperture
         learner.lens.widen(factor if pays else disc_factor)
     won = 10 * math.log10(found.before / max(found.after, 1e-12))
     words = shape.describe() if pays else "no character of the lens that held-back pixels confirm"

@@ -87,7 +87,7 @@ def measured(run: Run, scale: Scale | None = None, sensor_width: float | None = 
         )  # fmt: skip
         if apertures[i]:
             sizes = _size(known, scale, setting, i, lens.aperture)
-            sizes |= {"stops_from_exif": None} if run.lens.given[0] else {}
+            sizes |= {"stops_from_exif": None} if run.lens.frozen[0] else {}
             one = replace(one, **sizes, stops_se=_stops(apart[i], lens.aperture))
         if one.stops_from_exif is not None:
             one = replace(one, stops_from_exif_se=_stops(against_exif[i], lens.aperture))

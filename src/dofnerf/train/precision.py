@@ -98,10 +98,10 @@ def slopes_of(learner: Learner, data: TrainingData, photo: int) -> Slopes:
     image = picture()
     off, weight = weighed(image, data.shrunk(photo, width, height), counts)
     moves, gains = motion_slopes(image, sharp.disparity, camera), gain_slopes(image, light)
-    # What was given is no unknown: nothing depends on it.
+    # What is not learned is no unknown: nothing depends on it.
     by_aperture, by_focus = (
-        0.0 * slope if given else slope
-        for slope, given in zip((by_aperture, by_focus), learner.lens.given, strict=True)
+        0.0 * slope if frozen else slope
+        for slope, frozen in zip((by_aperture, by_focus), learner.lens.frozen, strict=True)
     )
     slopes = [by_aperture[..., None], by_focus[..., None], gains.sum(-1, keepdim=True), moves]
     return Slopes(off, torch.cat(slopes, dim=-1), weight)
@@ -119,8 +119,9 @@ def covariance(found: Slopes, block: int | None = None) -> np.ndarray:
     where the pixels say nothing of a parameter, or not which of several it is, and if few blocks have weight."""
     off, slopes, weight = (part.double().numpy(force=True) for part in found)
     height, width, _, count = slopes.shape
-    if block is None:  # in a small picture as large as leaves enough of them
-        block = max(1, min(_BLOCK, width // _LEAST_ACROSS, math.isqrt(height * width // (_BLOCKS_EACH * count))))
+    if block is None:  # where few pixels count, as large as leaves enough of them
+        seen = int(weight.any(-1).sum())
+        block = max(1, min(_BLOCK, width // _LEAST_ACROSS, math.isqrt(seen // (_BLOCKS_EACH * count))))
     weighted = slopes * weight[..., None]
     curvature = np.einsum("hwcp,hwcq->pq", weighted, slopes)
     size = np.sqrt(np.diag(curvature))
@@ -180,14 +181,23 @@ def _own_errors(learner: Learner) -> Tensor:
     told = torch.where(raw[:, 0] < _MOST, raw[:, 0].clamp(min=1e-30) ** -2, 0.0)
     told = torch.zeros(len(raw), dtype=told.dtype).index_add_(0, groups, told)[groups]
     raw[:, 0] = torch.where(told > 0, told**-0.5, _MOST)
-    for k, given in enumerate(learner.lens.given):
-        raw[:, k] = _MOST if given else raw[:, k]
+    for k, frozen in enumerate(learner.lens.frozen):
+        raw[:, k] = _MOST if frozen else raw[:, k]
     return raw
 
 
 def _blurs(learner: Learner) -> tuple[Tensor, Tensor]:
     """(M,) whether each photo's lens blurs anything, and (M,) which aperture it has."""
     return (learner.lens.largest_radius.detach() >= BLURS).cpu(), learner.lens.groups.cpu()
+
+
+def _given(learner: Learner) -> list[list[bool]]:
+    """Of each training photo, whether its aperture was given and not learned; and whether its focus was."""
+    told = learner.setting.apertures, learner.setting.focuses
+    return [
+        [frozen and one is not None for one in values or [None] * len(learner.setting.photos)]
+        for frozen, values in zip(learner.lens.frozen, told, strict=True)
+    ]
 
 
 def known_lenses(learner: Learner) -> tuple[list[bool], list[bool]]:
@@ -197,7 +207,9 @@ def known_lenses(learner: Learner) -> tuple[list[bool], list[bool]]:
     shared = torch.zeros(len(blurs), dtype=torch.int).index_add_(0, groups, blurs.int())[groups]
     told = [[error is not None for error in errors[name]] for name in NAMES[:2]] if errors else None
     told = told or [(shared > 0).tolist(), blurs.tolist()]
-    aperture, focus = ([given or one for one in part] for part, given in zip(told, learner.lens.given, strict=True))
+    aperture, focus = (
+        [known or one for known, one in zip(*both, strict=True)] for both in zip(told, _given(learner), strict=True)
+    )
     return aperture, focus
 
 
@@ -207,16 +219,15 @@ def lens_notes(learner: Learner) -> list[str]:
     errors, notes = standard_errors(learner), []
     if not errors:
         return []
-    names, words = NAMES[:2], ("aperture", "focus")
-    fixed = [word for word, given in zip(words, learner.lens.given, strict=True) if given]
+    names, words, frozen = NAMES[:2], ("aperture", "focus"), learner.lens.frozen
+    given = _given(learner)
     for i, blurs in enumerate(_blurs(learner)[0].tolist()):
-        missing = [
-            word for name, word in zip(names, words, strict=True) if errors[name][i] is None and word not in fixed
-        ]
+        missing = [words[k] for k in range(2) if errors[names[k]][i] is None and not frozen[k]]
         told = f"its blur tells nothing of its {' and '.join(missing)}" if missing else ""
         told = told if blurs or len(missing) < 2 else "sharp all over: tells neither aperture nor focus"
-        given = f"its {' and '.join(fixed)} {'were' if len(fixed) > 1 else 'was'} given, not measured" if fixed else ""
-        notes.append("; ".join(part for part in (told, given) if part))
+        how = ["given, not measured" if one[i] else "not learned" for one in given]
+        fixed = [f"its {words[k]} was {how[k]}" for k in range(2) if frozen[k]]
+        notes.append("; ".join(part for part in (told, *fixed) if part))
     return notes
 
 

@@ -68,7 +68,7 @@ def photo_optics(
     apertures = lens.aperture.detach().tolist()
     radii = {i: apertures[i] / setting.focal[i] for i, one in enumerate(counted) if one}
     if scale is None:
-        is_told = not lens.given[0] and (known is None or any(known))
+        is_told = not lens.frozen[0] and (known is None or any(known))
         numbers = {i: setting.f_numbers[i] for i in radii} if sensor and is_told else {}
         scale = scale_by_exif([focal[i] / (2 * n) / (filled * radii[i]) for i, n in numbers.items() if n])
     return PhotoOptics(median(radii.values()) if radii else None, scale, sensor, lens.shape, filled, focal)
