@@ -92,14 +92,14 @@ def test_the_lens_is_compared_with_the_true_one(trained, small_folder):
 
 def test_photos_that_do_not_tell_their_lens_are_counted(trained):
     run, scene = open_trained(trained / "ours")
-    for untold in (0, 2):
+    for unknown in (0, 2):
         run.learner.precision = torch.full((5, 5), 1e-9)
-        run.learner.precision[:untold, 1] = 1e6
+        run.learner.precision[:unknown, 1] = 1e6
         with torch.no_grad():
             run.lens.raw_aperture[:] = 2.0
         found = score(run, scene, "none")
         words = [line for line in lens_lines(found) if "do not tell" in line]
-        assert found.untold == untold and [line[-3:] for line in words] == [": 2"] * bool(untold)
+        assert found.unknown_lenses == unknown and [line[-3:] for line in words] == [": 2"] * bool(unknown)
 
 
 def test_a_run_without_a_lens_and_a_scene_without_its_truth(trained):

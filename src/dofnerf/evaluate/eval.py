@@ -131,6 +131,6 @@ def lens_lines(scores: Scores) -> list[str]:
         ]
     if not isinstance(blur, str):
         lines.append(f"blur     the lens blurs points by up to {blur[1]:.2f} px; in the median photo, {blur[0]:.2f} px")
-    if scores.untold and (isinstance(lens, LensScores) or not isinstance(blur, str)):
-        lines.append(f"untold   photos that do not tell all of their lens count here, too: {scores.untold}")
+    if scores.unknown_lenses and (isinstance(lens, LensScores) or not isinstance(blur, str)):
+        lines.append(f"unknown  photos that do not tell all of their lens count here, too: {scores.unknown_lenses}")
     return lines

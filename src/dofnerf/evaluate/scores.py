@@ -22,7 +22,6 @@ from dofnerf.optics.lens import Lens
 from dofnerf.scenes import Scene
 from dofnerf.scenes.source import eroded
 from dofnerf.train import Run
-from dofnerf.train.precision import known_lenses
 from dofnerf.train.registration import Prior, Target, developed, register
 
 Score = float | str
@@ -78,14 +77,14 @@ class LensScores:
 class Scores:
     """Scores of a run. `lens` is words if there is no true lens to compare with. `largest_blur`: the largest blur
     radius in pixels that a photo's lens gives to a sparse point it sees, median and maximum over photos, or words.
-    `untold`: how many of the photos do not tell all of their lens; both count them as training left them."""
+    `unknown_lenses`: how many photos do not tell all of their lens; both count them as training left them."""
 
     views: tuple[ViewScores, ...]
     mean: dict[str, Score]
     lens: LensScores | str
     largest_blur: tuple[float, float] | str
     notes: tuple[str, ...] = ()
-    untold: int = 0
+    unknown_lenses: int = 0
 
     def plain(self) -> dict[str, object]:
         """For JSON."""
@@ -117,8 +116,8 @@ def gather(run: Run, scene: Scene, views: tuple[ViewScores, ...], perceptual: Pe
         )
     blur = largest_blur(run, scene)
     largest = (median(blur), max(blur)) if blur else "no lens" if not run.has_lens else "no sparse points"
-    untold = sum(not all(both) for both in zip(*known_lenses(run.learner), strict=True)) if run.has_lens else 0
-    return Scores(views, means(views), score_lens(run, scene), largest, tuple(notes), untold)
+    unknown = len(run.unknown_lenses) if run.has_lens else 0
+    return Scores(views, means(views), score_lens(run, scene), largest, tuple(notes), unknown)
 
 
 def score_view(

@@ -30,8 +30,8 @@ _UP = (0.0, -1.0, 0.0)  # in 3D Gaussian Splatting
 @dataclass(frozen=True)
 class Source:
     """`model` shows views. A run has `views` (those of its photos) and `learned`, the lens of each training photo by
-    name, at `size` (width, height); the blur of those in `untold` does not tell theirs. A file has `splats`. `light` is
-    the curve between display values and light.
+    name, at `size` (width, height); the blur of those in `unknown` does not tell theirs. A file has `splats`. `light`
+    is the curve between display values and light.
 
     `flat`: its quick blur is made from the sharp picture and its depth. Splats that mix as display values would look
     another way if they were blurred as light, even in focus: 21 dB against the exact lens, where this reaches 35.
@@ -44,7 +44,7 @@ class Source:
     light: Curve = LIGHT
     views: tuple[Viewpoint, ...] = ()
     learned: Mapping[str, Lens] = field(default_factory=dict)
-    untold: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
     size: tuple[int, int] | None = None
     splats: Splats | None = None
     flat: bool = False
@@ -75,11 +75,11 @@ class Source:
         """Photo, opening in stops against the median, focus distance, where its blur tells both; the heads first.
         `metres` are those of a scene unit, if known."""
         lenses = self.learned
-        apertures = sorted(lens.aperture for name, lens in lenses.items() if name not in self.untold)
+        apertures = sorted(lens.aperture for name, lens in lenses.items() if name not in self.unknown)
         middle = apertures[len(apertures) // 2] if apertures else 0.0
         unit, rows = metres or 1.0, []
         for name, lens in lenses.items():
-            if name in self.untold:
+            if name in self.unknown:
                 rows.append([name, "not known", "not known"])
                 continue
             stops = 2 * math.log2(lens.aperture / middle) if lens.aperture > 0 and middle > 0 else None
@@ -170,15 +170,12 @@ def open_file(path: Path, flags: SplatFileFlags, device: str) -> Source:
 
 def source_of(run: Run, path: Path | None = None) -> Source:
     """A trained run, of any field; `path` is what it is called, unless its folder."""
-    from dofnerf.train.precision import known_lenses
-
     setting, optics = run.setting, run.optics
     path = path or run.folder or Path(setting.scene)
     learned = dict(zip(setting.photos, run.lenses, strict=False))
     is_done = run.learner.progress.step >= run.config.method.total  # before that, lenses are shown as they are by now
-    told = [all(both) for both in zip(*known_lenses(run.learner), strict=True)]
-    untold = frozenset(name for name, one in zip(setting.photos, told, strict=True) if is_done and not one)
+    unknown = run.unknown_lenses if is_done else frozenset()
     words = f"{path}, {run.config.field}, {run.learner.progress.step} steps, trained on {setting.scene}"
     words += "" if optics.scale is None else f"; {optics.scale.describe()}"
     light, size = run.config.light, setting.size
-    return Source(path, run.model, words, light, run.views, learned, untold, size, run=run, optics=optics)
+    return Source(path, run.model, words, light, run.views, learned, unknown, size, run=run, optics=optics)

@@ -122,7 +122,7 @@ def _place(flags: ViewpointFlags, source: Source) -> Viewpoint:
 def photos_of(source: Source) -> list[Viewpoint]:
     """The source's views, each with the lens of its photo where its blur tells it."""
     return [
-        replace(view, lens=view.lens or (None if view.name in source.untold else learned_lens(source, view)))
+        replace(view, lens=view.lens or (None if view.name in source.unknown else learned_lens(source, view)))
         for view in source.views
     ]
 

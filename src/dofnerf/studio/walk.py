@@ -48,7 +48,7 @@ def walk_of(
     usual, radius = automatic, None if source.optics is None else source.optics.radius
     if radius is not None and any(view.lens is not None for view in photos):
         usual = radius * home.camera.fx  # as that of --stops
-    own = None if (home.photo or home.name) in source.untold else home.lens
+    own = None if (home.photo or home.name) in source.unknown else home.lens
     aperture = given[0] if given else usual if own is None else own.aperture
     lens = Lens(float(aperture), inverse(disparity), flags.aperture_shape(source.optics))
     blur = replace(PLAIN, layers=1 if source.flat else LAYERS, light=source.light)

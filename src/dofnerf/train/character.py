@@ -188,9 +188,9 @@ class Fit:
 
 
 @torch.no_grad()
-def fit_character(learner: Learner, data: TrainingData, blades: bool = True) -> Found | None:
+def fit_character(learner: Learner, data: TrainingData) -> Found | None:
     """The character that explains a run's photos best, from that which it has on; None if the model cannot tell, or no
-    photo shows blurred what another shows sharp. With `blades`, their number is searched for; otherwise it stays."""
+    photo shows blurred what another shows sharp."""
     seen = look(learner, data)
     if not seen:
         return None
@@ -205,9 +205,8 @@ def fit_character(learner: Learner, data: TrainingData, blades: bool = True) -> 
     start = fit.refined(start, which)
     fit.noise = fit.error(start)
     best = fit.refined(start, which)
-    if blades:
-        round_ = best if not best.blades else fit.refined(disc, _ROUND)
-        best = with_blades(fit, round_, best)
+    round_ = best if not best.blades else fit.refined(disc, _ROUND)
+    best = with_blades(fit, round_, best)
     return Found(best.shape, best.factor, disc.factor, before, fit.error(best, held=True))
 
 

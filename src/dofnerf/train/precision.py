@@ -76,10 +76,8 @@ def slopes_of(learner: Learner, data: TrainingData, photo: int) -> Slopes:
     mask = data.mask(photo)
     counts = None if mask is None else shrunk_mask(mask, width, height)
     sharp, layers = learner.model.layers(camera, _LAYERS)
-    light, scale = learner.config.light, width / wide
+    light, scale, shape = learner.config.light, width / wide, _rim(learner.lens.shape)
     aperture, focus = (float(value[photo]) for value in (learner.lens.aperture, learner.lens.focus_disparity))
-
-    shape = _rim(learner.lens.shape)
 
     def picture(wider: float = 0.0, nearer: float = 0.0) -> Tensor:
         radius = scale * (aperture + wider) * (focus + nearer - layers.disparity)
@@ -149,9 +147,9 @@ def covariance(found: Slopes, block: int | None = None) -> np.ndarray:
 
 
 def standard_errors(learner: Learner, common: bool = True) -> dict[str, list[float | None]]:
-    """Of each training photo, by `NAMES` and in their units; None where the photo says nothing, and for what was given.
-    Empty if none were measured: in a run without a lens, of an earlier version, or before its end. Without what is
-    `common` to all photos, they are those of differences between photos."""
+    """Of each training photo, by `NAMES` and in their units; None where the photo says nothing, and for what is not
+    learned. Empty if none were measured: in a run without a lens, of an earlier version, or before its end. Without
+    what is `common` to all photos, they are those of differences between photos."""
     if learner.precision is None:
         return {}
     found = dict(zip(NAMES, _own_errors(learner).unbind(-1), strict=True))
@@ -173,8 +171,8 @@ def standard_errors(learner: Learner, common: bool = True) -> dict[str, list[flo
 
 
 def _own_errors(learner: Learner) -> Tensor:
-    """(M, 5): what was measured of each photo; `_MOST` for a lens that blurs nothing, and for what was given. Photos
-    that share an aperture tell it together."""
+    """(M, 5): what was measured of each photo; `_MOST` for a lens that blurs nothing, and for what is not
+    learned. Photos that share an aperture tell it together."""
     assert learner.precision is not None
     raw, (blurs, groups) = learner.precision.detach().cpu().double().clone(), _blurs(learner)
     raw[~blurs, :2] = _MOST

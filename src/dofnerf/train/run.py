@@ -111,6 +111,12 @@ class Run:
         lens, known = (self.lens, known_lenses(self.learner)[0]) if self.has_lens else (None, None)
         return photo_optics(self.refined, lens, known, sensor_width)
 
+    @property
+    def unknown_lenses(self) -> frozenset[str]:
+        """Names of the training photos whose blur does not tell both aperture and focus."""
+        known = zip(self.setting.photos, *known_lenses(self.learner), strict=True)
+        return frozenset(name for name, aperture, focus in known if not (aperture and focus))
+
     def render(
         self,
         camera: Camera,
